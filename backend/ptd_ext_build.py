@@ -1,0 +1,109 @@
+"""The build backend: scikit-build-core, and two things it cannot know.
+
+* Which torch to build against. Under isolation the one already installed is used, so that no second
+  torch is downloaded; only where there is none does the build require one, the version that
+  constraints.txt says was tested.
+* What is missing. It is said in one sentence before anything is downloaded or compiled.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import ptd_ext_probe as probe
+from scikit_build_core import build as backend
+from scikit_build_core.build import build_sdist, get_requires_for_build_sdist
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+CONSTRAINTS = Path(__file__).parent.parent / "constraints.txt"
+
+Settings = Mapping[str, list[str] | str] | None
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """scikit-build-core's requirements and, where none is installed yet, torch."""
+    return backend.get_requires_for_build_wheel(config_settings) + required_torch(config_settings)
+
+
+def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
+    """The same for an editable install."""
+    return backend.get_requires_for_build_editable(config_settings) + required_torch(
+        config_settings
+    )
+
+
+def prepare_metadata_for_build_wheel(directory: str, config_settings: Settings = None) -> str:
+    """The first hook that runs without isolation: check before dependencies are fetched."""
+    check(config_settings)
+    return backend.prepare_metadata_for_build_wheel(directory, config_settings)
+
+
+def prepare_metadata_for_build_editable(directory: str, config_settings: Settings = None) -> str:
+    """The same for an editable install."""
+    check(config_settings)
+    return backend.prepare_metadata_for_build_editable(directory, config_settings)
+
+
+def build_wheel(
+    directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build a wheel."""
+    check(config_settings)
+    return backend.build_wheel(directory, config_settings, metadata_directory)
+
+
+def build_editable(
+    directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build an editable wheel."""
+    check(config_settings)
+    return backend.build_editable(directory, config_settings, metadata_directory)
+
+
+def required_torch(config_settings: Settings) -> list[str]:
+    """The torch to add to the build environment, if the one being installed into has none."""
+    torch = next((torch for torch in probe.installed_torches() if torch.is_usable), None)
+    check_toolchain(config_settings, torch)
+    return [] if torch else [tested_torch(CONSTRAINTS.read_text())]
+
+
+def tested_torch(constraints: str) -> str:
+    """The line of constraints.txt that pins torch."""
+    return re.search(r"^torch==[^\s;#]+", constraints, re.MULTILINE).group()
+
+
+def check(config_settings: Settings) -> None:
+    """Exit with one sentence if the build cannot work."""
+    try:
+        torch = probe.find_torch()
+    except probe.BuildError as error:
+        sys.exit(str(error))
+    check_toolchain(config_settings, torch)
+
+
+def check_toolchain(config_settings: Settings, torch: probe.Torch | None) -> None:
+    """Exit with one sentence if a compiler is missing or cannot do what is asked of it."""
+    try:
+        probe.check_compiler()
+        choice = option("PTD_EXT_CUDA", config_settings)
+        probe.choose_toolkit(choice, option("PTD_EXT_CUDA_ARCHS", config_settings), torch)
+    except probe.BuildError as error:
+        sys.exit(str(error))
+
+
+def option(name: str, config_settings: Settings) -> str:
+    """A choice from `-Ccmake.define.NAME=value` or else from the environment, as in CMake."""
+    given = (config_settings or {}).get(f"cmake.define.{name}")
+    return given if isinstance(given, str) else os.environ.get(name, "")

@@ -1,0 +1,156 @@
+// Columns of T(x) + slack, the one thing every operator here is made of, and their gradients.
+//
+// Column k of sample n is m_i = slack_ik + sum_j h_j P^j_ik. Lanes run over i, the clean class: in
+// the [C, R, C] layout these are neighbours. None of these functions holds more of T(x) than the
+// columns it is working on.
+#pragma once
+
+#include "../math/revision.h"
+#include "batch.h"
+#include "rows.h"
+#include "simd.h"
+
+namespace ptd {
+namespace PTD_ISA {
+
+// out = base + sum_j h_j column_j, with base = 0 where it is nullptr.
+template <class T>
+PTD_INLINE void combine_column(const T* h,       // [R]
+                               const T* column,  // [R, C]
+                               const T* base,    // [C] or nullptr
+                               int64_t parts, int64_t classes,
+                               T* out) {  // [C]
+  constexpr int64_t W = kLanes<T>;
+  int64_t i = 0;
+  for (; i + 4 * W <= classes; i += 4 * W) {
+    Vec<T> m[4];
+    for (int v = 0; v < 4; ++v) m[v] = base ? load(base + i + v * W) : Vec<T>{};
+    for (int64_t j = 0; j < parts; ++j) {
+      for (int v = 0; v < 4; ++v) m[v] += h[j] * load(column + j * classes + i + v * W);
+    }
+    for (int v = 0; v < 4; ++v) store(out + i + v * W, m[v]);
+  }
+  for (; i < classes; i += W) {
+    // Two chains of additions, since one is as slow as its latency.
+    const int64_t n = classes - i;
+    Vec<T> even = base ? load(base + i, n) : Vec<T>{}, odd{};
+    int64_t j = 0;
+    for (; j + 2 <= parts; j += 2) {
+      even += h[j] * load(column + j * classes + i, n);
+      odd += h[j + 1] * load(column + (j + 1) * classes + i, n);
+    }
+    if (j < parts) even += h[j] * load(column + j * classes + i, n);
+    store(out + i, even + odd, n);
+  }
+}
+
+// The same lanes i of K columns from k on, for S samples at once: each load serves S samples.
+template <int S, int K, class T>
+PTD_INLINE void combine_tile(const T* h,        // [S, R]
+                             const T* columns,  // [K, R, C] from column k on
+                             const T* slack,    // [K, C] from column k on, or nullptr
+                             int64_t parts, int64_t classes, int64_t i, Vec<T> (&m)[S][K]) {
+  const int64_t n = classes - i;
+  for (int k = 0; k < K; ++k) {
+    const Vec<T> base = slack ? load(slack + k * classes + i, n) : Vec<T>{};
+    for (int s = 0; s < S; ++s) m[s][k] = base;
+  }
+  for (int64_t j = 0; j < parts; ++j) {
+    Vec<T> part[K];
+    for (int k = 0; k < K; ++k) part[k] = load(columns + (k * parts + j) * classes + i, n);
+    for (int s = 0; s < S; ++s) {
+      for (int k = 0; k < K; ++k) m[s][k] += h[s * parts + j] * part[k];
+    }
+  }
+}
+
+template <class T>
+PTD_INLINE Vec<T> clamp_lanes(Vec<T> m) {
+  return m <= Vec<T>{} ? Vec<T>{} : m;
+}
+
+// Goes through all columns of a block in tiles: visit(s, k, i, m) with m[t][c] = lanes i.. of
+// column k + c of sample s + t.
+template <class T, class Visit>
+PTD_INLINE void for_each_tile(const Batch<T>& batch, const T* h, int64_t count,
+                              const Visit& visit) {
+  constexpr int S = 4, K = 2;
+  const int64_t classes = batch.classes, parts = batch.parts;
+  const auto tile = [&](auto& m, int64_t s, int64_t k, int64_t i) {
+    combine_tile(h + s * parts, batch.columns + k * parts * classes,
+                 batch.slack ? batch.slack + k * classes : nullptr, parts, classes, i, m);
+    visit(s, k, i, m);
+  };
+  const int64_t even = classes - classes % K;
+  for (int64_t k = 0; k < even; k += K) {
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      Vec<T> m[S][K], single[1][K];
+      int64_t s = 0;
+      for (; s + S <= count; s += S) tile(m, s, k, i);
+      for (; s < count; ++s) tile(single, s, k, i);
+    }
+  }
+  for (int64_t k = even; k < classes; ++k) {
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      Vec<T> m[S][1], single[1][1];
+      int64_t s = 0;
+      for (; s + S <= count; s += S) tile(m, s, k, i);
+      for (; s < count; ++s) tile(single, s, k, i);
+    }
+  }
+}
+
+// Row sums of the clamped matrix: r_i = sum_k max(m_ik, 0).
+template <class T>
+PTD_INLINE void row_sums(const Batch<T>& batch, const T* h, int64_t count,
+                         T* sums) {  // [count, C]
+  const int64_t classes = batch.classes;
+  memset(sums, 0, sizeof(T) * count * classes);
+  for_each_tile(batch, h, count,
+                [&]<int S, int K>(int64_t s, int64_t, int64_t i, Vec<T>(&m)[S][K]) {
+                  for (int t = 0; t < S; ++t) {
+                    T* row = sums + (s + t) * classes + i;
+                    Vec<T> sum = load(row, classes - i);
+                    for (int c = 0; c < K; ++c) sum += clamp_lanes<T>(m[t][c]);
+                    store(row, sum, classes - i);
+                  }
+                });
+}
+
+// Column y of the transition matrix itself: combined, and revised where there is slack.
+template <class T>
+PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y,
+                                  const T* sums,  // [C], the row sums; only read with slack
+                                  T* out) {       // [C]
+  const int64_t classes = batch.classes;
+  const T* slack = batch.slack ? batch.slack + y * classes : nullptr;
+  combine_column(h, batch.columns + y * batch.parts * classes, slack, batch.parts, classes, out);
+  if (!slack) return;
+  const T uniform = T(1) / T(classes);
+  for (int64_t i = 0; i < classes; ++i) {
+    out[i] = normalised_entry(clamp_entry(out[i]), sums[i], uniform);
+  }
+}
+
+// Rows of weights of a block as one contiguous [count, R], in place where they are that already.
+template <class T>
+PTD_INLINE const T* block_weights(const Batch<T>& batch, int64_t begin, int64_t count,
+                                  T* buffer) {  // [kBlock, R]
+  const int64_t parts = batch.parts;
+  if (!batch.weights.data) {
+    for (int64_t s = 0; s < count * parts; ++s) buffer[s] = T(1);
+    return buffer;
+  }
+  const Matrix& weights = batch.weights;
+  if (weights.stride == 1 && weights.row_stride == parts) {
+    return static_cast<const T*>(weights.data) + begin * parts;
+  }
+  for (int64_t s = 0; s < count; ++s) {
+    const T* row = read_row(weights, begin + s, parts, buffer + s * parts);
+    if (row != buffer + s * parts) memcpy(buffer + s * parts, row, sizeof(T) * parts);
+  }
+  return buffer;
+}
+
+}  // namespace PTD_ISA
+}  // namespace ptd

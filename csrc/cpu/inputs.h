@@ -1,0 +1,155 @@
+// Tensors as the CPU kernels take them, and their work divided among threads.
+#pragma once
+
+#include <torch/csrc/stable/ops.h>
+
+#include <memory>
+#include <vector>
+
+#include "../check.h"
+#include "kernels.h"
+#include "transpose.h"
+
+namespace ptd {
+
+inline Matrix matrix_of(const Tensor& tensor) {  // [rows, columns]
+  Matrix m;
+  m.data = tensor.data_ptr();
+  switch (tensor.scalar_type()) {
+    case ScalarType::Double:
+      m.scalar = Scalar::f64;
+      break;
+    case ScalarType::Half:
+      m.scalar = Scalar::f16;
+      break;
+    case ScalarType::BFloat16:
+      m.scalar = Scalar::bf16;
+      break;
+    default:
+      m.scalar = Scalar::f32;
+  }
+  m.row_stride = tensor.stride(0);
+  m.stride = tensor.stride(1);
+  return m;
+}
+
+inline Labels labels_of(const Tensor& labels) {
+  return {labels.data_ptr(), labels.scalar_type() == ScalarType::Long, labels.stride(0)};
+}
+
+inline OptionalTensor contiguous(const OptionalTensor& tensor) {
+  if (!tensor) return tensor;
+  return torch::stable::contiguous(*tensor);
+}
+
+// Whether a [C, C] tensor has its columns contiguous, as the kernels want it.
+inline bool is_column_layout(const Tensor& square) {
+  return square.stride(0) == 1 && square.stride(1) == square.size(0);
+}
+
+// T(x) of a batch with the memory its views refer to.
+template <class T>
+struct BatchInputs {
+  Tensor columns;  // [C, R, C] or, for one part, [C, C] transposed; contiguous
+  std::unique_ptr<T[]> slack_columns;
+  Batch<T> batch;
+
+  BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
+              const OptionalTensor& slack)
+      : columns(column_layout(parts)) {
+    batch.samples = sizes.samples;
+    batch.classes = sizes.classes;
+    batch.parts = sizes.parts;
+    if (weights) batch.weights = matrix_of(*weights);
+    batch.columns = static_cast<const T*>(columns.data_ptr());
+    batch.slack = slack ? static_cast<const T*>(slack->data_ptr()) : nullptr;
+    if (slack && !is_column_layout(*slack)) {
+      const int64_t classes = sizes.classes;
+      slack_columns.reset(new T[classes * classes]);
+      transpose_square(batch.slack, slack->stride(0), slack->stride(1), classes,
+                       slack_columns.get());
+      batch.slack = slack_columns.get();
+    }
+  }
+
+  // No copy is made of parts that are in this layout already.
+  static Tensor column_layout(const Tensor& parts) {
+    const int64_t rows = parts.dim() - 2, classes = parts.size(-1);
+    const int64_t count = rows ? parts.size(0) : 1;
+    if ((parts.stride(rows) == 1 || classes == 1) &&
+        (parts.stride(rows + 1) == count * classes || classes == 1) &&
+        (!rows || count == 1 || parts.stride(0) == classes)) {
+      return parts;
+    }
+    if (!rows) return torch::stable::contiguous(torch::stable::transpose(parts, 0, 1));
+    const Tensor middle = torch::stable::transpose(parts, 0, 2);  // [k, i, j]
+    return torch::stable::contiguous(torch::stable::transpose(middle, 1, 2));
+  }
+};
+
+// Ranges of samples, one per thread at most and none smaller than is worth a thread. The division
+// depends on the sizes and the number of threads alone, so that sums come out the same every time.
+class Ranges {
+ public:
+  // `work` is in multiply-adds per sample; `most` limits the number of ranges.
+  Ranges(int64_t samples, double work, int64_t most = INT64_MAX) : samples_(samples) {
+    constexpr double kWorthAThread = 100e3;
+    const double worth = double(samples) * work / kWorthAThread;
+    int64_t count = torch::stable::get_num_threads();
+    if (double(count) > worth) count = worth < 1 ? 1 : int64_t(worth);
+    if (count > most) count = most;
+    const int64_t blocks = (samples + kBlock - 1) / kBlock;
+    if (count > blocks) count = blocks < 1 ? 1 : blocks;
+    count_ = count;
+    size_ = (blocks + count - 1) / count * kBlock;
+  }
+
+  int64_t count() const { return count_; }
+
+  template <class Body>  // body(range, begin, end)
+  void run(const Body& body) const {
+    if (count_ == 1) return body(0, int64_t(0), samples_);
+    torch::stable::parallel_for(0, count_, 1, [&](int64_t first, int64_t last) {
+      for (int64_t range = first; range < last; ++range) {
+        const int64_t begin = range * size_, end = begin + size_;
+        body(range, begin < samples_ ? begin : samples_, end < samples_ ? end : samples_);
+      }
+    });
+  }
+
+ private:
+  int64_t samples_, count_, size_;
+};
+
+// Scratch of one thread: on the stack at the paper's sizes.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(const Batch<T>& batch) {
+    const int64_t size = Kernels<T>::scratch_size(batch);
+    if (size > kInline) heap_.reset(new T[size]);
+  }
+  T* data() { return heap_ ? heap_.get() : inline_; }
+
+ private:
+  static constexpr int64_t kInline = 2048;
+  T inline_[kInline];
+  std::unique_ptr<T[]> heap_;
+};
+
+// Multiply-adds per sample of a pass over one column, or over the whole of T(x).
+template <class T>
+double column_work(const Batch<T>& batch) {
+  return double(batch.classes) * double(batch.parts + 30);  // 30 for exp and the sums
+}
+template <class T>
+double transition_work(const Batch<T>& batch) {
+  return double(batch.classes) * double(batch.classes) * double(batch.parts);
+}
+template <class T>
+double loss_work(const Batch<T>& batch) {
+  if (batch.decided) return 3 * column_work(batch);
+  return column_work(batch) + (batch.slack ? transition_work(batch) : 0);
+}
+
+}  // namespace ptd

@@ -1,0 +1,88 @@
+// The CPU kernels, one table per instruction set and accumulation type. Each handles samples
+// [begin, end) and is called from several threads on ranges of its own.
+#pragma once
+
+#include "../math/loss_terms.h"
+#include "batch.h"
+#include "views.h"
+
+namespace ptd {
+
+template <class T>
+struct LossArgs {
+  Batch<T> batch;
+  Matrix logits;          // [N, C]
+  Labels labels;          // [N]
+  const T* class_weight;  // [C] or nullptr
+  int64_t importance;     // Importance
+  T max_importance;
+  int64_t ignore_index;
+  T smoothing;
+};
+
+// What one range adds to the reduced loss.
+struct LossPartial {
+  double loss;
+  double weight;
+  int64_t bad_sample;  // the first sample whose label is out of range, or -1
+};
+
+template <class T>
+struct Kernels {
+  // Numbers of scratch, of type T, that one call of any kernel below may use.
+  static int64_t scratch_size(const Batch<T>& batch) {
+    return kBlock * (3 * batch.classes + 2 * batch.parts) + 4 * batch.classes;
+  }
+
+  void (*loss_forward)(const LossArgs<T>&, int64_t begin, int64_t end,
+                       T* scratch,  //
+                       T* losses,   // [N] or nullptr when only the sum is asked for
+                       T* saved,    // [N, C]: column y, or the row sums where there is slack
+                       LossPartial*);
+
+  void (*loss_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
+                        const T* grad_loss,  // [1], or [N] with grad_stride 1
+                        int64_t grad_stride,
+                        T scale,         // of grad_loss: 1 / total weight for the mean
+                        const T* saved,  // [N, C] from loss_forward
+                        const Gradients<T>&);
+
+  void (*clean_posterior)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
+                          T* posterior,  // [N, C]
+                          T* saved, LossPartial*);
+
+  void (*clean_posterior_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
+                                   const T* grad,  // [N, C]
+                                   const T* saved, const Gradients<T>&);
+
+  void (*noisy_posterior)(const Batch<T>&, const Matrix& logits, int64_t begin, int64_t end,
+                          T* scratch, T* posterior,  // [N, C]
+                          T* saved);                 // [N, C] row sums; only with slack
+
+  void (*noisy_posterior_backward)(const Batch<T>&, const Matrix& logits, int64_t begin,
+                                   int64_t end, T* scratch, const T* grad,  // [N, C]
+                                   const T* saved, const Gradients<T>&);
+
+  void (*weight_bounds)(const Batch<T>&, int64_t begin, int64_t end, T* scratch, WeightBounds*);
+
+  // Decides columns [begin, end) of T(x) + slack; false when too much is undecided. See decided.h.
+  bool (*decide)(const Batch<T>&, const WeightBounds&, int64_t begin, int64_t end,
+                 T* linear,    // [R, C], zero
+                 T* constant,  // [C], zero
+                 T* never,     // [C, C]
+                 Undecided<T>*);
+
+  void (*finish_decided_slack)(const Decided<T>&, int64_t classes, const T* row_sum, T* grad_slack);
+
+  void (*project)(const T* matrix, int64_t begin, int64_t end, int64_t classes,
+                  T* projected);  // rows [begin, end) of [rows, C]
+
+  void (*project_backward)(const T* matrix, const T* grad, int64_t begin, int64_t end,
+                           int64_t classes, T* grad_matrix);
+};
+
+// For the instruction set of this machine.
+template <class T>
+const Kernels<T>& kernels();
+
+}  // namespace ptd

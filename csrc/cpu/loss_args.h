@@ -1,0 +1,33 @@
+// The arguments of what reads the column of a label: the losses and the clean posterior.
+#pragma once
+
+#include "../transition_loss.h"
+#include "inputs.h"
+
+namespace ptd {
+
+template <class T>
+LossArgs<T> loss_args(const Batch<T>& batch, const Tensor& logits, const Tensor& labels,
+                      const OptionalTensor& class_weight, const LossOptions& options) {
+  return {batch,
+          matrix_of(logits),
+          labels_of(labels),
+          class_weight ? static_cast<const T*>(class_weight->data_ptr()) : nullptr,
+          options.importance,
+          T(options.max_importance),
+          options.ignore_index,
+          T(options.smoothing)};
+}
+
+[[noreturn]] inline void refuse_label(const char* op, const Tensor& labels, int64_t sample,
+                                      int64_t classes) {
+  const int64_t at = sample * labels.stride(0);
+  const int64_t label = labels.scalar_type() == ScalarType::Long
+                            ? static_cast<const int64_t*>(labels.data_ptr())[at]
+                            : static_cast<const int32_t*>(labels.data_ptr())[at];
+  refuse(std::string(op) + ": noisy_labels[" + std::to_string(sample) + "] is " +
+         std::to_string(label) + "; labels must be 0 to " + std::to_string(classes - 1) +
+         " or ignore_index.");
+}
+
+}  // namespace ptd

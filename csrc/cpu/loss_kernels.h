@@ -1,0 +1,246 @@
+// The transition losses and the clean posterior: all that reads one column of T(x) per sample.
+#pragma once
+
+#include "decided_kernels.h"
+#include "kernels.h"
+#include "softmax.h"
+#include "spread.h"
+
+namespace ptd {
+namespace PTD_ISA {
+
+// Scratch of one range, cut out of one allocation.
+template <class T>
+struct LossScratch {
+  T *weights, *column, *entry, *row, *logits, *out, *dm, *decided;
+  LossScratch(T* scratch, const Batch<T>& batch) {
+    const auto take = [&](int64_t size) {
+      T* at = scratch;
+      scratch += size;
+      return at;
+    };
+    weights = take(kBlock * batch.parts);
+    column = take(batch.classes);
+    entry = take(kBlock * batch.classes);
+    row = take(kBlock * batch.classes);
+    logits = take(batch.classes);
+    out = take(batch.classes);
+    dm = take(batch.classes);
+    decided = take(kBlock * (batch.parts + batch.classes));
+  }
+};
+
+enum class LabelKind { counted, ignored, bad };
+
+template <class T>
+PTD_INLINE LabelKind label_kind(const LossArgs<T>& args, int64_t y) {
+  if (y == args.ignore_index) return LabelKind::ignored;
+  return y >= 0 && y < args.batch.classes ? LabelKind::counted : LabelKind::bad;
+}
+
+template <class T>
+PTD_INLINE void smooth(T* column, int64_t classes, T smoothing) {
+  const T floor = smoothing / T(classes);
+  for (int64_t i = 0; i < classes; ++i) column[i] = (T(1) - smoothing) * column[i] + floor;
+}
+
+// Forward of a range: finish(n, y, z, u, C) once per counted sample, skip(n) for an ignored one.
+template <class T, class Finish, class Skip>
+PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin, int64_t end,
+                                         T* scratch, T* saved, LossPartial* partial,
+                                         const Finish& finish, const Skip& skip) {
+  const Batch<T>& batch = args.batch;
+  const int64_t classes = batch.classes;
+  LossScratch<T> at(scratch, batch);
+  *partial = {0.0, 0.0, -1};
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = end - first < kBlock ? end - first : kBlock;
+    const T* h = block_weights(batch, first, count, at.weights);
+    T* sums = saved + first * classes;
+    if (batch.decided) {
+      decided_row_sums(batch, *batch.decided, h, count, at.decided, sums);
+    } else if (batch.slack) {
+      row_sums(batch, h, count, sums);
+    }
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t n = first + s, y = label_at(args.labels, n);
+      T* row = saved + n * classes;
+      const LabelKind kind = label_kind(args, y);
+      if (kind == LabelKind::bad && partial->bad_sample < 0) partial->bad_sample = n;
+      if (kind != LabelKind::counted) {
+        if (!batch.slack) memset(row, 0, sizeof(T) * classes);
+        skip(n);
+        continue;
+      }
+      // With slack the row sums are kept, and the column is cheap to form again.
+      T* u = batch.slack ? at.column : row;
+      transition_column(batch, h + s * batch.parts, y, row, u);
+      smooth(u, classes, args.smoothing);
+      finish(n, y, read_row(args.logits, n, classes, at.logits), u);
+    }
+  }
+}
+
+template <class T>
+void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch, T* losses,
+                  T* saved, LossPartial* partial) {
+  const auto finish = [&](int64_t n, int64_t y, const T* z, const T* u) {
+    const ColumnSums<T> sums =
+        column_sums<T>(z, u, args.batch.classes, args.smoothing > T(0), nullptr);
+    const T loss = loss_terms(sums, z[y], args.importance, args.max_importance).loss;
+    const T weight = args.class_weight ? args.class_weight[y] : T(1);
+    if (losses) losses[n] = weight * loss;
+    partial->loss += double(weight) * double(loss);
+    partial->weight += double(weight);
+  };
+  const auto skip = [&](int64_t n) {
+    if (losses) losses[n] = T(0);
+  };
+  for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
+}
+
+// q = softmax(z + log u); a sample whose label is ignored keeps its softmax.
+template <class T>
+void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch, T* posterior,
+                     T* saved, LossPartial* partial) {
+  const int64_t classes = args.batch.classes;
+  const auto finish = [&](int64_t n, int64_t, const T* z, const T* u) {
+    T* q = posterior + n * classes;
+    const ColumnSums<T> sums = column_sums<T>(z, u, classes, args.smoothing > T(0), q);
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      const int64_t n_left = classes - i;
+      const Vec<T> column = load(u + i, n_left);
+      const Vec<T> e = column_exp(sums, z + i, load(q + i, n_left), n_left);
+      store(q + i, (column <= Vec<T>{} ? Vec<T>{} : e * column) / sums.column_sum, n_left);
+    }
+  };
+  const auto skip = [&](int64_t n) {
+    LossScratch<T> at(scratch, args.batch);
+    T* q = posterior + n * classes;
+    const T* z = read_row(args.logits, n, classes, at.logits);
+    softmax_row(z, classes, q);
+  };
+  for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
+}
+
+// Backward of a range. pull(n, s, y, z, u, grad_z, grad_u) writes the gradients of one counted
+// sample with respect to its logits and to the smoothed column; skip(n, grad_z) those of an
+// ignored one. The rest, from the column to slack, parts and weights, is the same for all.
+template <class T, class PullSample, class Skip>
+PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, int64_t end,
+                                        T* scratch, const T* saved, const Gradients<T>& grads,
+                                        const PullSample& pull, const Skip& skip) {
+  const Batch<T>& batch = args.batch;
+  const int64_t classes = batch.classes;
+  const bool transition = wants_transition(grads);
+  LossScratch<T> at(scratch, batch);
+  int64_t labels[kBlock];
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = end - first < kBlock ? end - first : kBlock;
+    const T* h = block_weights(batch, first, count, at.weights);
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t n = first + s, y = label_at(args.labels, n);
+      const bool counted = label_kind(args, y) == LabelKind::counted;
+      T* entry = at.entry + s * classes;
+      T* row = at.row + s * classes;
+      T* grad_z = grads.logits.data ? output_row(grads.logits, n, at.out) : at.out;
+      const T* z = read_row(args.logits, n, classes, at.logits);
+      labels[s] = counted ? y : -1;
+      if (!counted) {
+        memset(entry, 0, sizeof(T) * classes);
+        memset(row, 0, sizeof(T) * classes);
+        skip(n, z, grad_z);
+      } else {
+        const T* sums = saved + n * classes;
+        const T* u = sums;
+        if (batch.slack) {
+          transition_column(batch, h + s * batch.parts, y, sums, at.column);
+          if (transition) memcpy(row, at.column, sizeof(T) * classes);
+          smooth(at.column, classes, args.smoothing);
+          u = at.column;
+        }
+        pull(n, y, z, u, grad_z, entry);
+        if (transition) {
+          // du'/dM = [M > 0] ([k = y] - u') / r, for u' the column before smoothing.
+          for (int64_t i = 0; i < classes; ++i) {
+            entry[i] *= T(1) - args.smoothing;
+            if (!batch.slack) continue;
+            entry[i] *= inverse_row_sum(sums[i]);
+            row[i] *= entry[i];
+          }
+        }
+      }
+      if (grads.logits.data) write_row(grads.logits, n, classes, grad_z);
+    }
+    if (transition) {
+      const Pull<T> block{at.entry, at.row, labels, nullptr};
+      if (batch.decided) {
+        decided_spread_slack(batch, *batch.decided, h, count, block, at.decided, grads.slack,
+                             grads.slack_rows);
+      } else {
+        spread(batch, h, first, count, block, grads, at.dm);
+      }
+    }
+  }
+}
+
+template <class T>
+void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
+                   const T* grad_loss, int64_t grad_stride, T scale, const T* saved,
+                   const Gradients<T>& grads) {
+  const int64_t classes = args.batch.classes;
+  const auto pull = [&](int64_t n, int64_t y, const T* z, const T* u, T* grad_z, T* grad_u) {
+    const ColumnSums<T> sums = column_sums(z, u, classes, args.smoothing > T(0), grad_z);
+    const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
+    const T weight = args.class_weight ? args.class_weight[y] : T(1);
+    const T factor = grad_loss[n * grad_stride] * scale * weight;
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      const int64_t left = classes - i;
+      const Vec<T> column = load(u + i, left), e = load(grad_z + i, left);
+      const Vec<T> column_e = column_exp(sums, z + i, e, left);
+      const Vec<T> joint = column <= Vec<T>{} ? Vec<T>{} : column_e * column;
+      store(grad_z + i, factor * (terms.softmax * e + terms.posterior * joint), left);
+      store(grad_u + i, (factor * terms.posterior) * column_e, left);
+    }
+    grad_z[y] += factor * terms.label;
+  };
+  const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
+  backward_through_column(args, begin, end, scratch, saved, grads, pull, skip);
+}
+
+// dz_i = q_i (G_i - <G, q>),  du_i = dz_i / u_i.
+template <class T>
+void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
+                              const T* grad, const T* saved, const Gradients<T>& grads) {
+  const int64_t classes = args.batch.classes;
+  const auto pull = [&](int64_t n, int64_t, const T* z, const T* u, T* grad_z, T* grad_u) {
+    const T* g = grad + n * classes;
+    const ColumnSums<T> sums = column_sums(z, u, classes, args.smoothing > T(0), grad_u);
+    Vec<T> dot{};
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      const int64_t left = classes - i;
+      const Vec<T> column = load(u + i, left);
+      const Vec<T> e = column_exp(sums, z + i, load(grad_u + i, left), left) / sums.column_sum;
+      const Vec<T> q = column <= Vec<T>{} ? Vec<T>{} : e * column;
+      dot += q * load(g + i, left);
+      store(grad_u + i, e, left);
+      store(grad_z + i, q, left);
+    }
+    const T mean = sum_lanes(dot);
+    for (int64_t i = 0; i < classes; ++i) {
+      grad_u[i] *= g[i] - mean;
+      grad_z[i] *= g[i] - mean;
+    }
+  };
+  const auto skip = [&](int64_t n, const T* z, T* grad_z) {
+    const T* g = grad + n * classes;
+    softmax_row(z, classes, grad_z);
+    T mean = T(0);
+    for (int64_t i = 0; i < classes; ++i) mean += grad_z[i] * g[i];
+    for (int64_t i = 0; i < classes; ++i) grad_z[i] *= g[i] - mean;
+  };
+  backward_through_column(args, begin, end, scratch, saved, grads, pull, skip);
+}
+
+}  // namespace PTD_ISA
+}  // namespace ptd

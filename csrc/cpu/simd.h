@@ -1,0 +1,174 @@
+// One vector register of the instruction set this file is compiled for (PTD_ISA), with partial
+// loads and stores so that a row of any length needs no padding and no scalar tail.
+//
+// Arithmetic is the compilers' vector extension, which lowers to whatever the target has; only what
+// it cannot express (masked memory access) is written per instruction set.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#include "inline.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace ptd {
+namespace PTD_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class T>
+struct Simd;
+template <>
+struct Simd<float> {
+  typedef float Vec __attribute__((vector_size(kVectorBytes)));
+  typedef int32_t Mask __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct Simd<double> {
+  typedef double Vec __attribute__((vector_size(kVectorBytes)));
+  typedef int64_t Mask __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vec = typename Simd<T>::Vec;
+template <class T>
+constexpr int kLanes = kVectorBytes / int(sizeof(T));
+
+template <class T>
+PTD_INLINE Vec<T> splat(T x) {
+  return Vec<T>{} + x;
+}
+
+template <class T>
+PTD_INLINE Vec<T> load(const T* p) {
+  Vec<T> v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class T>
+PTD_INLINE void store(T* p, Vec<T> v) {
+  memcpy(p, &v, sizeof v);
+}
+
+// load(p, n): the first min(n, lanes) elements; the other lanes are zero. n >= 1.
+// store(p, v, n): writes as many, and no byte more.
+#if defined(__AVX512F__)
+PTD_INLINE __mmask16 lane_mask(const float*, int64_t n) {
+  return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << n) - 1u);
+}
+PTD_INLINE __mmask8 lane_mask(const double*, int64_t n) {
+  return n >= 8 ? __mmask8(0xff) : __mmask8((1u << n) - 1u);
+}
+PTD_INLINE Vec<float> load(const float* p, int64_t n) {
+  return (Vec<float>)_mm512_maskz_loadu_ps(lane_mask(p, n), p);
+}
+PTD_INLINE Vec<double> load(const double* p, int64_t n) {
+  return (Vec<double>)_mm512_maskz_loadu_pd(lane_mask(p, n), p);
+}
+PTD_INLINE void store(float* p, Vec<float> v, int64_t n) {
+  _mm512_mask_storeu_ps(p, lane_mask(p, n), (__m512)v);
+}
+PTD_INLINE void store(double* p, Vec<double> v, int64_t n) {
+  _mm512_mask_storeu_pd(p, lane_mask(p, n), (__m512d)v);
+}
+#elif defined(__AVX2__)
+PTD_INLINE __m256i lane_mask(const float*, int64_t n) {
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n >= 8 ? 8 : int(n)), lanes);
+}
+PTD_INLINE __m256i lane_mask(const double*, int64_t n) {
+  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+PTD_INLINE Vec<float> load(const float* p, int64_t n) {
+  return (Vec<float>)_mm256_maskload_ps(p, lane_mask(p, n));
+}
+PTD_INLINE Vec<double> load(const double* p, int64_t n) {
+  return (Vec<double>)_mm256_maskload_pd(p, lane_mask(p, n));
+}
+PTD_INLINE void store(float* p, Vec<float> v, int64_t n) {
+  _mm256_maskstore_ps(p, lane_mask(p, n), (__m256)v);
+}
+PTD_INLINE void store(double* p, Vec<double> v, int64_t n) {
+  _mm256_maskstore_pd(p, lane_mask(p, n), (__m256d)v);
+}
+#else
+template <class T>
+PTD_INLINE Vec<T> load(const T* p, int64_t n) {
+  if (n >= kLanes<T>) return load(p);
+  Vec<T> v{};
+  for (int64_t lane = 0; lane < n; ++lane) v[lane] = p[lane];
+  return v;
+}
+template <class T>
+PTD_INLINE void store(T* p, Vec<T> v, int64_t n) {
+  if (n >= kLanes<T>) return store(p, v);
+  for (int64_t lane = 0; lane < n; ++lane) p[lane] = v[lane];
+}
+#endif
+
+// The same with a chosen value in the lanes beyond n.
+template <class T>
+PTD_INLINE Vec<T> load_or(const T* p, int64_t n, T fill) {
+  Vec<T> index{};
+  for (int lane = 0; lane < kLanes<T>; ++lane) index[lane] = T(lane);
+  return index < splat(T(n)) ? load(p, n) : splat(fill);
+}
+
+// Bit b of the result is set where lane b of a comparison is true.
+#if defined(__AVX512DQ__)
+PTD_INLINE uint32_t lane_bits(Simd<float>::Mask m) { return _mm512_movepi32_mask((__m512i)m); }
+PTD_INLINE uint32_t lane_bits(Simd<double>::Mask m) { return _mm512_movepi64_mask((__m512i)m); }
+#elif defined(__AVX2__)
+PTD_INLINE uint32_t lane_bits(Simd<float>::Mask m) { return _mm256_movemask_ps((__m256)m); }
+PTD_INLINE uint32_t lane_bits(Simd<double>::Mask m) { return _mm256_movemask_pd((__m256d)m); }
+#else
+template <class M>
+PTD_INLINE uint32_t lane_bits(M m) {
+  uint32_t bits = 0;
+  for (unsigned lane = 0; lane < sizeof(M) / sizeof(m[0]); ++lane) bits |= (m[lane] & 1u) << lane;
+  return bits;
+}
+#endif
+
+template <class T>
+PTD_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
+  return a > b ? a : b;
+}
+
+#if defined(__AVX512F__)
+PTD_INLINE float sum_lanes(Vec<float> v) { return _mm512_reduce_add_ps((__m512)v); }
+PTD_INLINE double sum_lanes(Vec<double> v) { return _mm512_reduce_add_pd((__m512d)v); }
+PTD_INLINE float max_lanes(Vec<float> v) { return _mm512_reduce_max_ps((__m512)v); }
+PTD_INLINE double max_lanes(Vec<double> v) { return _mm512_reduce_max_pd((__m512d)v); }
+#else
+template <class V>
+PTD_INLINE auto sum_lanes(V v) {
+  constexpr int lanes = sizeof(V) / sizeof(v[0]);
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) v[lane] += v[lane + half];
+  }
+  return v[0];
+}
+template <class V>
+PTD_INLINE auto max_lanes(V v) {
+  constexpr int lanes = sizeof(V) / sizeof(v[0]);
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) {
+      v[lane] = v[lane] > v[lane + half] ? v[lane] : v[lane + half];
+    }
+  }
+  return v[0];
+}
+#endif
+
+}  // namespace PTD_ISA
+}  // namespace ptd

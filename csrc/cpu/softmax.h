@@ -1,0 +1,84 @@
+// Softmax sums of a row of logits, alone and against a column of T(x).
+#pragma once
+
+#include "../math/loss_terms.h"
+#include "exp.h"
+
+namespace ptd {
+namespace PTD_ISA {
+
+template <class T>
+PTD_INLINE T largest(const T* z, int64_t classes) {
+  Vec<T> top = splat(-T(INFINITY));
+  for (int64_t i = 0; i < classes; i += kLanes<T>) {
+    top = maximum<T>(top, load_or(z + i, classes - i, -T(INFINITY)));
+  }
+  return max_lanes(top);
+}
+
+// The largest logit among the classes that can have produced the label.
+template <class T>
+PTD_INLINE T largest_open(const T* z, const T* u, int64_t classes) {
+  T top = -T(INFINITY);
+  for (int64_t i = 0; i < classes; ++i) top = u[i] > T(0) && z[i] > top ? z[i] : top;
+  return top;
+}
+
+// exp(z - shift), written to out where that is asked for; returns the sum.
+template <class T>
+PTD_INLINE T exp_row(const T* z, T shift, int64_t classes, T* out) {
+  Vec<T> sum{};
+  for (int64_t i = 0; i < classes; i += kLanes<T>) {
+    const int64_t n = classes - i;
+    const Vec<T> e = exp<T>(load_or(z + i, n, -T(INFINITY)) - shift);
+    sum += e;
+    if (out) store(out + i, e, n);
+  }
+  return sum_lanes(sum);
+}
+
+template <class T>
+PTD_INLINE void softmax_row(const T* z, int64_t classes, T* g) {
+  const T inverse = T(1) / exp_row(z, largest(z, classes), classes, g);
+  for (int64_t i = 0; i < classes; ++i) g[i] *= inverse;
+}
+
+// The sums of loss_terms.h. `exps` receives e_i where it is asked for.
+template <class T>
+PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t classes, bool smoothed,
+                                     T* exps) {
+  ColumnSums<T> sums;
+  sums.shift = largest(z, classes);
+  sums.column_shift = smoothed ? sums.shift : largest_open(z, u, classes);
+  if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
+    Vec<T> exp_sum{}, column_sum{};
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      const int64_t n = classes - i;
+      const Vec<T> e = exp<T>(load_or(z + i, n, -T(INFINITY)) - sums.shift);
+      exp_sum += e;
+      column_sum += e * load(u + i, n);
+      if (exps) store(exps + i, e, n);
+    }
+    sums.column_shift = sums.shift;
+    sums.exp_sum = sum_lanes(exp_sum);
+    sums.column_sum = sum_lanes(column_sum);
+    return sums;
+  }
+  sums.exp_sum = exp_row(z, sums.shift, classes, exps);
+  sums.column_sum = T(0);
+  for (int64_t i = 0; i < classes; ++i) {
+    // exp may saturate where u is zero: those classes are not in the sum.
+    if (u[i] > T(0)) sums.column_sum += exp_of(z[i] - sums.column_shift) * u[i];
+  }
+  return sums;
+}
+
+// e'_i of loss_terms.h, given e_i.
+template <class T>
+PTD_INLINE Vec<T> column_exp(const ColumnSums<T>& sums, const T* z, Vec<T> e, int64_t n) {
+  if (sums.column_shift == sums.shift) return e;
+  return exp<T>(load_or(z, n, -T(INFINITY)) - sums.column_shift);
+}
+
+}  // namespace PTD_ISA
+}  // namespace ptd

@@ -1,0 +1,145 @@
+// From the gradient of a transition matrix back to slack, parts and weights.
+//
+// Every operator's gradient with respect to M = T(x) + slack has the form
+//
+//   dL/dM_ik = [M_ik > 0] (entry_i column_k - row_i)      with slack, row_i from the normalisation
+//   dL/dM_ik = entry_i column_k                           without
+//
+// where column_k is [k = y] for what reads column y alone. From there
+//
+//   dL/dslack = sum_n dL/dM,   dL/dP^j = sum_n h_j dL/dM,   dL/dh_j = <P^j, dL/dM>.
+#pragma once
+
+#include "column.h"
+
+namespace ptd {
+namespace PTD_ISA {
+
+// dL/dM of a block in factored form. A sample without a gradient has rows of zeros and label -1.
+template <class T>
+struct Pull {
+  const T* entry;         // [count, C]
+  const T* row;           // [count, C]; read only with slack
+  const int64_t* labels;  // [count]: column_k = [k = label]; or nullptr, and then
+  const T* column;        // [count, C]
+};
+
+// Adds one column dm of dL/dM to the gradients of the parts and of one sample's weights.
+template <class T>
+PTD_INLINE void spread_column(const T* h, const T* column, const T* dm, int64_t parts,
+                              int64_t classes, T* grad_column, T* grad_h) {
+  for (int64_t j = 0; j < parts; ++j) {
+    const int64_t at = j * classes;
+    Vec<T> dot{};
+    for (int64_t i = 0; i < classes; i += kLanes<T>) {
+      const int64_t n = classes - i;
+      const Vec<T> d = load(dm + i, n);
+      if (grad_column) {
+        store(grad_column + at + i, load(grad_column + at + i, n) + h[j] * d, n);
+      }
+      if (grad_h) dot += load(column + at + i, n) * d;
+    }
+    if (grad_h) grad_h[j] += sum_lanes(dot);
+  }
+}
+
+// Without slack: only columns with a non-zero factor are touched, for the losses that is one.
+template <class T>
+PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
+                             const Pull<T>& pull, const Gradients<T>& grads, T* dm) {
+  const int64_t classes = batch.classes, parts = batch.parts;
+  for (int64_t s = 0; s < count; ++s) {
+    T* grad_h = static_cast<T*>(grads.weights.data);
+    if (grad_h) {
+      grad_h += (begin + s) * parts;
+      memset(grad_h, 0, sizeof(T) * parts);
+    }
+    const bool one = pull.labels != nullptr;
+    if (one && pull.labels[s] < 0) continue;
+    const int64_t first = one ? pull.labels[s] : 0, last = one ? first + 1 : classes;
+    for (int64_t k = first; k < last; ++k) {
+      const T factor = one ? T(1) : pull.column[s * classes + k];
+      for (int64_t i = 0; i < classes; ++i) dm[i] = factor * pull.entry[s * classes + i];
+      const int64_t at = k * parts * classes;
+      spread_column(h + s * parts, batch.columns + at, dm, parts, classes,
+                    grads.columns ? grads.columns + at : nullptr, grad_h);
+    }
+  }
+}
+
+template <class T>
+PTD_INLINE T column_factor(const Pull<T>& pull, int64_t classes, int64_t s, int64_t k) {
+  return pull.labels ? T(pull.labels[s] == k) : pull.column[s * classes + k];
+}
+
+// Slack alone, which is what revision trains.
+template <class T>
+PTD_INLINE void spread_slack(const Batch<T>& batch, const T* h, int64_t count, const Pull<T>& pull,
+                             T* grad_slack) {
+  const int64_t classes = batch.classes;
+  for_each_tile(batch, h, count,
+                [&]<int S, int K>(int64_t s, int64_t k, int64_t i, Vec<T>(&m)[S][K]) {
+                  const int64_t n = classes - i;
+                  Vec<T> d[K] = {};
+                  for (int t = 0; t < S; ++t) {
+                    const int64_t at = (s + t) * classes + i;
+                    const Vec<T> entry = load(pull.entry + at, n), row = load(pull.row + at, n);
+                    for (int c = 0; c < K; ++c) {
+                      const Vec<T> open = column_factor(pull, classes, s + t, k + c) * entry - row;
+                      d[c] += m[t][c] <= Vec<T>{} ? Vec<T>{} : open;
+                    }
+                  }
+                  for (int c = 0; c < K; ++c) {
+                    T* grad = grad_slack + (k + c) * classes + i;
+                    store(grad, load(grad, n) + d[c], n);
+                  }
+                });
+}
+
+// With slack and any of the other gradients.
+template <class T>
+PTD_INLINE void spread_revised(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
+                               const Pull<T>& pull, const Gradients<T>& grads, T* dm) {
+  const int64_t classes = batch.classes, parts = batch.parts;
+  for (int64_t s = 0; s < count; ++s) {
+    T* grad_h = static_cast<T*>(grads.weights.data);
+    if (grad_h) {
+      grad_h += (begin + s) * parts;
+      memset(grad_h, 0, sizeof(T) * parts);
+    }
+    for (int64_t k = 0; k < classes; ++k) {
+      const int64_t at = k * parts * classes;
+      combine_column(h + s * parts, batch.columns + at, batch.slack + k * classes, parts, classes,
+                     dm);
+      const T factor = column_factor(pull, classes, s, k);
+      for (int64_t i = 0; i < classes; ++i) {
+        const int64_t si = s * classes + i;
+        dm[i] = dm[i] <= T(0) ? T(0) : factor * pull.entry[si] - pull.row[si];
+        if (grads.slack) grads.slack[k * classes + i] += dm[i];
+      }
+      spread_column(h + s * parts, batch.columns + at, dm, parts, classes,
+                    grads.columns ? grads.columns + at : nullptr, grad_h);
+    }
+  }
+}
+
+template <class T>
+PTD_INLINE bool wants_transition(const Gradients<T>& grads) {
+  return grads.columns || grads.slack || grads.weights.data;
+}
+
+template <class T>
+PTD_INLINE void spread(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
+                       const Pull<T>& pull, const Gradients<T>& grads,
+                       T* dm) {  // [C], scratch
+  if (!batch.slack) {
+    spread_plain(batch, h, begin, count, pull, grads, dm);
+  } else if (grads.columns || grads.weights.data) {
+    spread_revised(batch, h, begin, count, pull, grads, dm);
+  } else if (grads.slack) {
+    spread_slack(batch, h, count, pull, grads.slack);
+  }
+}
+
+}  // namespace PTD_ISA
+}  // namespace ptd

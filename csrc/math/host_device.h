@@ -1,0 +1,22 @@
+// Marks functions that are compiled for the host and for the device. On the host they are always
+// inlined: the CPU kernels are compiled once per instruction set, and an out-of-line copy made for
+// one of them must never be the one the linker keeps for another.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#define PTD_HD __host__ __device__ __forceinline__
+#else
+#define PTD_HD inline __attribute__((always_inline))
+#endif
+
+namespace ptd {
+
+PTD_HD float log_of(float x) { return ::logf(x); }
+PTD_HD double log_of(double x) { return ::log(x); }
+PTD_HD float exp_of(float x) { return ::expf(x); }
+PTD_HD double exp_of(double x) { return ::exp(x); }
+
+}  // namespace ptd

@@ -1,0 +1,73 @@
+// The loss of one sample and the coefficients of its gradient, from a few sums over the classes.
+//
+// With logits z, softmax g, noisy label y and u = column y of T(x):
+//
+//   E = sum_i exp(z_i - shift)            e_i = exp(z_i - shift)
+//   U = sum_i exp(z_i - column_shift) u_i e'_i = exp(z_i - column_shift)
+//
+// The two shifts differ only where u is zero at the largest logit (smoothing = 0): there exp(z_i -
+// shift) could underflow for every i with u_i > 0, and U with it.
+//
+//   log p = log sum_i g_i u_i = log U + column_shift - log E - shift
+//   q_i   = g_i u_i / p = e'_i u_i / U                              (P(Y = i | x, y))
+//   forward   loss = -log p                  d/dz = g - q
+//   reweight  beta = g_y / p, l = -log g_y, loss = beta l
+//     beta detached                          d/dz = beta (g - [i = y])
+//     beta attached                          d/dz = beta g - beta l q + beta (l - 1) [i = y]
+//
+// so in every case, with three numbers per sample,
+//
+//   dloss/dz_i = softmax * e_i + posterior * e'_i u_i + label * [i = y]
+//   dloss/du_i = posterior * e'_i
+#pragma once
+
+#include "host_device.h"
+
+namespace ptd {
+
+// The values are part of the operator's schema.
+enum Importance : int64_t { kForward = 0, kReweightDetached = 1, kReweightAttached = 2 };
+
+template <class T>
+struct ColumnSums {
+  T shift;         // the largest logit
+  T column_shift;  // the largest logit among classes with u_i > 0
+  T exp_sum;       // E
+  T column_sum;    // U
+};
+
+template <class T>
+struct LossTerms {
+  T loss;
+  T softmax;
+  T posterior;
+  T label;
+};
+
+template <class T>
+PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t importance,
+                               T max_importance) {
+  const T softmax = T(1) / sums.exp_sum;
+  const T log_exp_sum = log_of(sums.exp_sum);
+  // A column without mass (only possible with smoothing = 0) has an infinite loss and no posterior.
+  const T inverse_column_sum = sums.column_sum == T(0) ? T(0) : T(1) / sums.column_sum;
+
+  if (importance == kForward) {
+    const T loss = (sums.shift - sums.column_shift) + (log_exp_sum - log_of(sums.column_sum));
+    return {loss, softmax, -inverse_column_sum, T(0)};
+  }
+
+  const T beta = exp_of(label_logit - sums.column_shift) * inverse_column_sum;
+  const bool capped = beta > max_importance;
+  const T weight = capped ? max_importance : beta;
+  // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN.
+  if (weight == T(0)) return {T(0), T(0), T(0), T(0)};
+  const T cross_entropy = log_exp_sum - (label_logit - sums.shift);
+  if (importance == kReweightDetached || capped) {
+    return {weight * cross_entropy, weight * softmax, T(0), -weight};
+  }
+  return {weight * cross_entropy, weight * softmax, -weight * cross_entropy * inverse_column_sum,
+          weight * (cross_entropy - T(1))};
+}
+
+}  // namespace ptd

@@ -1,0 +1,91 @@
+// The little that the operators need of torch's stable tensors beyond their own header.
+#pragma once
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace ptd {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+// Every refusal of an argument: one sentence, without the file and line that would only say where
+// the check stands.
+[[noreturn]] inline void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
+
+inline std::string shape_text(const Tensor& tensor) {
+  std::string text = "[";
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    text += (d ? ", " : "") + std::to_string(tensor.size(d));
+  }
+  return text + "]";
+}
+
+inline std::string dtype_text(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::Double:
+      return "float64";
+    case ScalarType::Half:
+      return "float16";
+    case ScalarType::BFloat16:
+      return "bfloat16";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Int:
+      return "int32";
+    default:
+      return std::string(torch::headeronly::toString(dtype));
+  }
+}
+
+// float16 and bfloat16 are accumulated in float32.
+inline ScalarType accumulation_type(ScalarType dtype) {
+  return dtype == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
+}
+
+inline int32_t shim_dtype(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Double:
+      return aoti_torch_dtype_float64();
+    case ScalarType::Half:
+      return aoti_torch_dtype_float16();
+    case ScalarType::BFloat16:
+      return aoti_torch_dtype_bfloat16();
+    default:
+      return aoti_torch_dtype_float32();
+  }
+}
+
+// Straight from the allocator: the dispatcher's `empty` looks its name up at every call, which is
+// a good part of what a loss on a small batch costs.
+inline Tensor empty_strided(std::initializer_list<int64_t> sizes,
+                            std::initializer_list<int64_t> strides, ScalarType dtype,
+                            const Tensor& beside) {
+  AtenTensorHandle handle;
+  int32_t device_type;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(beside.get(), &device_type));
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      aoti_torch_empty_strided(int64_t(sizes.size()), sizes.begin(), strides.begin(),
+                               shim_dtype(dtype), device_type, beside.get_device_index(), &handle));
+  return Tensor(handle);
+}
+
+inline Tensor empty(std::initializer_list<int64_t> sizes, ScalarType dtype, const Tensor& beside) {
+  switch (sizes.size()) {
+    case 0:
+      return empty_strided({}, {}, dtype, beside);
+    case 1:
+      return empty_strided(sizes, {1}, dtype, beside);
+    default:  // two dimensions are the most that is needed
+      return empty_strided(sizes, {sizes.begin()[1], 1}, dtype, beside);
+  }
+}
+
+}  // namespace ptd

@@ -1,0 +1,309 @@
+"""The public functions. Argument shapes: N samples, C classes, R parts.
+
+=================  ===========  ==================================================================
+``logits`` z       [N, C]       float32, float64, float16 or bfloat16; g = softmax(z)
+``noisy_labels`` ȳ [N]          int64 or int32
+``weights`` h      [N, R]       every row on the simplex; None with ``parts`` [C, C]
+``parts`` P        [R, C, C]    every row on the simplex
+``slack`` ΔT       [C, C]       free
+=================  ===========  ==================================================================
+
+T(x) = Σⱼ hⱼ Pʲ, and with ``slack`` T(x) + ΔT, clamped at zero and divided by its row sums. Entry
+(i, k) is the probability that a sample of class i carries the label k.
+
+Half-precision logits are accumulated in float32, results are float32 or, for float64 logits,
+float64, and gradients have the type of their tensor. ``weights``, ``parts`` and ``slack`` may be of
+any type that converts to that without loss.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ptd_ext._register import (
+    ATTACHED,
+    CLEAN_POSTERIOR,
+    DETACHED,
+    FORWARD,
+    NOISY_POSTERIOR,
+    REDUCTIONS,
+    TRANSITION_LOSS,
+    FusedOp,
+    backward,
+    save_for_backward,
+)
+from ptd_ext.parts import prepared
+from ptd_ext.validate import validate_batch, validate_labels
+
+__all__ = [
+    "clean_posterior",
+    "forward_loss",
+    "noisy_posterior",
+    "project_transition",
+    "reweight_loss",
+    "transition_matrix",
+]
+
+Reduction = Literal["none", "mean", "sum"]
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def forward_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    reduction: Reduction = "mean",
+    ignore_index: int = -100,
+    class_weight: Tensor | None = None,
+    smoothing: float = 1e-8,
+    validate: bool = False,
+) -> Tensor:
+    r"""The forward-corrected loss, −log (T(x)ᵀg)_ȳ.
+
+    Computed as ``logsumexp(z) − logsumexp(z + log u)``, where u is column ȳ of T(x): the only part
+    of T(x) that is formed, unless ``slack`` makes every row's sum matter.
+
+    Args:
+        logits: z, [N, C].
+        noisy_labels: ȳ, [N].
+        weights: h(x), [N, R]; None for one class-dependent matrix.
+        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
+        slack: ΔT, [C, C].
+        reduction: "none", "mean" or "sum". As in ``F.cross_entropy`` the mean divides by the
+            class weight of the samples that were counted.
+        ignore_index: samples with this label do not count.
+        class_weight: [C], the weight of a sample by its noisy label; not differentiated.
+        smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
+        validate: check the values too (labels on a GPU; negative or non-finite weights and parts),
+            at the price of a synchronisation.
+    """
+    return _transition_loss(
+        logits, noisy_labels, weights, parts, slack, class_weight,
+        (FORWARD, math.inf), reduction, ignore_index, smoothing, validate,
+    )  # fmt: skip
+
+
+def reweight_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    importance: Literal["detached", "attached"] = "detached",
+    max_importance: float | None = None,
+    reduction: Reduction = "mean",
+    ignore_index: int = -100,
+    class_weight: Tensor | None = None,
+    smoothing: float = 1e-8,
+    validate: bool = False,
+) -> Tensor:
+    r"""The importance-reweighted loss, β · (−log g_ȳ) with β = g_ȳ / (T(x)ᵀg)_ȳ.
+
+    Args:
+        logits: z, [N, C].
+        noisy_labels: ȳ, [N].
+        weights: h(x), [N, R]; None for one class-dependent matrix.
+        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
+        slack: ΔT, [C, C].
+        importance: "detached" takes β as a constant. "attached" differentiates it, the only form
+            that gives ``slack``, ``weights`` and ``parts`` a gradient; it has a spurious minimum
+            at g_ȳ → 0, against which ``max_importance`` helps.
+        max_importance: an upper bound on β.
+        reduction: as in :func:`forward_loss`.
+        ignore_index: as in :func:`forward_loss`.
+        class_weight: as in :func:`forward_loss`.
+        smoothing: as in :func:`forward_loss`.
+        validate: as in :func:`forward_loss`.
+    """
+    if importance not in ("detached", "attached"):
+        raise ValueError(f'importance must be "detached" or "attached"; got {importance!r}.')
+    if max_importance is not None and not max_importance > 0:
+        raise ValueError(f"max_importance must be positive or None; got {max_importance}.")
+    kind = DETACHED if importance == "detached" else ATTACHED
+    cap = math.inf if max_importance is None else max_importance
+    return _transition_loss(
+        logits, noisy_labels, weights, parts, slack, class_weight,
+        (kind, cap), reduction, ignore_index, smoothing, validate,
+    )  # fmt: skip
+
+
+def noisy_posterior(
+    logits: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    validate: bool = False,
+) -> Tensor:
+    """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack))
+
+
+def clean_posterior(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    smoothing: float = 1e-8,
+    validate: bool = False,
+) -> Tensor:
+    """P(Y | x, ȳ) ∝ g ⊙ column ȳ of T(x), [N, C]: what the true label is, given the noisy one.
+
+    A sample whose label is ``ignore_index`` keeps its softmax. ``smoothing`` as in
+    :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
+    """
+    _check_smoothing(smoothing)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    if validate:
+        validate_labels(noisy_labels, logits.shape[1], ignore_index)
+    return _apply(
+        CLEAN_POSTERIOR,
+        (logits, noisy_labels, weights, parts, slack, ignore_index, smoothing),
+    )
+
+
+def transition_matrix(
+    weights: Tensor | None, parts: Tensor, slack: Tensor | None = None, *, validate: bool = False
+) -> Tensor:
+    """T(x) = Σⱼ hⱼ Pʲ, [N, C, C] ([C, C] without weights); revised where ``slack`` is given.
+
+    For looking at, or for a loss of your own: the losses here never form it.
+    """
+    dtype = parts.dtype if weights is None else torch.promote_types(weights.dtype, parts.dtype)
+    dtype = torch.float32 if dtype in _HALF else dtype
+    if validate:
+        validate_batch(weights, parts, slack)
+    parts = parts.to(dtype)
+    if weights is None:
+        matrix = parts.reshape(parts.shape[-2:])
+    else:
+        # A product of [N, R] and [R, C²] is what torch does best.
+        matrix = torch.tensordot(weights.to(dtype), parts, dims=1)
+    return matrix if slack is None else project_transition(matrix + slack.to(dtype))
+
+
+def project_transition(matrix: Tensor) -> Tensor:
+    """Clamp […, C, C] at zero and divide every row by its sum.
+
+    A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
+    """
+    if matrix.dtype in _HALF:
+        matrix = matrix.float()
+    return torch.ops.ptd_ext.project_transition(matrix)
+
+
+def _transition_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None,
+    class_weight: Tensor | None,
+    importance: tuple[int, float],
+    reduction: str,
+    ignore_index: int,
+    smoothing: float,
+    validate: bool,
+) -> Tensor:
+    reduction_id = REDUCTIONS.get(reduction)
+    if reduction_id is None:
+        raise ValueError(f'reduction must be "none", "mean" or "sum"; got {reduction!r}.')
+    _check_smoothing(smoothing)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    if class_weight is not None:
+        if class_weight.requires_grad:
+            raise ValueError("class_weight must not require a gradient: it is not differentiated.")
+        class_weight = _lossless(class_weight, parts.dtype, "class_weight")
+    if validate:
+        validate_labels(noisy_labels, logits.shape[1], ignore_index)
+    return _apply(
+        TRANSITION_LOSS,
+        (logits, noisy_labels, weights, parts, slack, class_weight, *importance,
+         reduction_id, ignore_index, smoothing),
+    )  # fmt: skip
+
+
+def _transition(
+    logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """The tensors that make T(x), in the type the logits are accumulated in."""
+    if validate:
+        validate_batch(weights, parts, slack)
+    dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
+    if parts.dtype is not dtype:
+        _refuse_loss(parts, dtype, "parts")
+    if weights is not None:
+        weights = _lossless(weights, dtype, "weights")
+    if slack is not None:
+        slack = _lossless(slack, dtype, "slack")
+    return weights, prepared(parts, dtype), slack
+
+
+def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
+    if tensor.dtype is dtype:
+        return tensor
+    _refuse_loss(tensor, dtype, name)
+    return tensor.to(dtype)
+
+
+def _refuse_loss(tensor: Tensor, dtype: torch.dtype, name: str) -> None:
+    """Conversions may add digits, never take them away."""
+    if not tensor.is_floating_point() or torch.promote_types(tensor.dtype, dtype) != dtype:
+        raise TypeError(
+            f"{name} must be {dtype}, the type these logits are accumulated in, or a smaller "
+            f"floating-point type; got {tensor.dtype}."
+        )
+
+
+def _check_smoothing(smoothing: float) -> None:
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing must be at least 0 and less than 1; got {smoothing}.")
+
+
+def _apply(op: FusedOp, arguments: tuple[Any, ...]) -> Tensor:
+    """The operator's result, by the shortest way to it.
+
+    The dispatcher's way through Python-registered gradients costs more than a small batch's
+    arithmetic. Where nothing else is listening (a compiler, a functorch transform), the same
+    gradients are attached directly.
+    """
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return op.forward_op(*arguments)[0]
+    return _DIRECT[op.name].apply(*arguments)
+
+
+def _direct(op: FusedOp) -> type[torch.autograd.Function]:
+    forward_op = op.forward_op
+
+    class Direct(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> Tensor:
+            with torch._C._AutoDispatchBelowAutograd():
+                result, *saved = forward_op(*arguments)
+            save_for_backward(op, ctx, arguments, saved)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+            if torch.is_grad_enabled():  # create_graph: this gradient is differentiated in turn
+                return backward(op, ctx, grad)
+            with torch._C._AutoDispatchBelowAutograd():
+                return backward(op, ctx, grad)
+
+    Direct.__name__ = Direct.__qualname__ = op.name
+    return Direct
+
+
+_DIRECT = {op.name: _direct(op) for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR)}

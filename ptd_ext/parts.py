@@ -1,0 +1,84 @@
+"""Part transition matrices in the layout the kernels read.
+
+A loss reads column ȳ of every part. In a contiguous [R, C, C] tensor the entries of a column lie C
+apart; in the *column layout*, with strides (C, 1, R·C), the columns of all parts lie together. Like
+`torch.channels_last` it is a matter of strides: the tensor stays [R, C, C], and so do its gradient,
+its `state_dict` entry and everything else one does with it.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import Tensor
+
+__all__ = ["prepare_parts"]
+
+
+def prepare_parts(parts: Tensor) -> Tensor:
+    """The same part transitions, laid out so that a column is contiguous.
+
+    Losses take parts in any layout; with parts from here they read them as they are. A plain tensor
+    is prepared at its first use and again whenever its version counter says that it was written to
+    in place; that cannot see writes through `.data` or a NumPy array that shares its memory. Inside
+    `torch.compile`, where tensors have no identity to remember them by, preparing ahead saves a
+    copy of the parts at every step.
+
+    Args:
+        parts: [R, C, C], or [C, C] for one class-dependent matrix.
+
+    Returns:
+        A tensor of the same shape and values; `parts` itself if it is in this layout already.
+        Differentiable: a gradient reaches `parts` as [R, C, C].
+    """
+    _check_rank(parts)
+    if _is_prepared(parts):
+        return parts
+    if parts.dim() == 2:
+        return parts.t().contiguous().t()
+    return parts.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+
+
+def prepared(parts: Tensor, dtype: torch.dtype) -> Tensor:
+    """`prepare_parts(parts.to(dtype))`, remembered from call to call for a plain tensor."""
+    if parts.dtype is dtype and _is_prepared(parts):
+        return parts
+    if not _can_remember(parts):
+        return prepare_parts(parts.to(dtype))
+    remembered = _remembered.get(id(parts))
+    if remembered is not None:
+        source, version, result = remembered
+        if source() is parts and version == parts._version and result.dtype is dtype:
+            return result
+    version = parts._version  # before the copy: a write during it must not pass unnoticed
+    result = prepare_parts(parts.detach().to(dtype))
+    key = id(parts)
+    _remembered[key] = (weakref.ref(parts, lambda _: _remembered.pop(key, None)), version, result)
+    return result
+
+
+# id(parts) → (weak reference to it, its version then, the prepared copy). An id can be another
+# tensor's later: the weak reference tells them apart, and removes the copy with its source.
+_remembered: dict[int, tuple[weakref.ref, int, Tensor]] = {}
+
+
+def _can_remember(parts: Tensor) -> bool:
+    if torch.compiler.is_compiling() or type(parts) not in (Tensor, torch.nn.Parameter):
+        return False
+    if parts.requires_grad and torch.is_grad_enabled():
+        return False  # the copy must be part of the graph
+    # Inference tensors have no version; those inside a functorch transform are wrappers.
+    return not parts.is_inference() and not torch._C._are_functorch_transforms_active()
+
+
+def _is_prepared(parts: Tensor) -> bool:
+    classes = parts.shape[-1]
+    if parts.dim() == 2:
+        return parts.stride() == (1, classes)
+    return parts.stride() == (classes, 1, parts.shape[0] * classes)
+
+
+def _check_rank(parts: Tensor) -> None:
+    if parts.dim() not in (2, 3) or parts.shape[-1] != parts.shape[-2]:
+        raise ValueError(f"parts must be [R, C, C] or [C, C]; got {list(parts.shape)}.")

@@ -1,0 +1,155 @@
+"""Every operator in plain torch: what the kernels must compute, and what they are tested against.
+
+These are written to be read, not to be fast: they form T(x) whole, [N, C, C]. They take the
+arguments of their namesakes in :mod:`ptd_ext` and are differentiable to any order, which is also
+how second derivatives of the fused operators are computed.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "clean_posterior",
+    "forward_loss",
+    "noisy_posterior",
+    "project_transition",
+    "reweight_loss",
+    "transition_matrix",
+]
+
+
+def project_transition(matrix: Tensor) -> Tensor:
+    """Clamp at zero and divide rows by their sum; a row with nothing positive becomes uniform."""
+    # Not clamp(min=0), whose gradient at exactly zero is one. A NaN stays.
+    clamped = torch.where(matrix <= 0, 0, matrix)
+    row_sum = clamped.sum(-1, keepdim=True)
+    empty = row_sum == 0
+    return torch.where(empty, 1 / matrix.shape[-1], clamped / torch.where(empty, 1, row_sum))
+
+
+def transition_matrix(weights: Tensor | None, parts: Tensor, slack: Tensor | None = None) -> Tensor:
+    """T(x) = Σⱼ hⱼ Pʲ as [N, C, C] (or [C, C] without weights), revised where slack is given."""
+    if weights is None:
+        matrix = parts.reshape(parts.shape[-2:])
+    else:
+        matrix = torch.einsum("nj,jik->nik", weights, parts)
+    return matrix if slack is None else project_transition(matrix + slack)
+
+
+def noisy_posterior(
+    logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None = None
+) -> Tensor:
+    """T(x)ᵀ softmax(logits)."""
+    softmax = accumulated(logits).softmax(-1)
+    return (transition_matrix(weights, parts, slack) * softmax[:, :, None]).sum(-2)
+
+
+def clean_posterior(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    smoothing: float = 1e-8,
+) -> Tensor:
+    """softmax(logits + log u), u the column of the noisy label; softmax(logits) where ignored."""
+    logits = accumulated(logits)
+    column = _label_column(noisy_labels, weights, parts, slack, ignore_index, smoothing)
+    counted = (noisy_labels != ignore_index)[:, None]
+    return (logits + torch.where(counted, column, 1).log()).softmax(-1)
+
+
+def forward_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    class_weight: Tensor | None = None,
+    smoothing: float = 1e-8,
+) -> Tensor:
+    """logsumexp(z) − logsumexp(z + log u), which is −log (T(x)ᵀ softmax(z))_ȳ."""
+    logits = accumulated(logits)
+    column = _label_column(noisy_labels, weights, parts, slack, ignore_index, smoothing)
+    loss = logits.logsumexp(-1) - (logits + column.log()).logsumexp(-1)
+    return _reduce(loss, noisy_labels, reduction, ignore_index, class_weight)
+
+
+def reweight_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    importance: str = "detached",
+    max_importance: float | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    class_weight: Tensor | None = None,
+    smoothing: float = 1e-8,
+) -> Tensor:
+    """β · cross entropy with β = g_ȳ / (T(x)ᵀ g)_ȳ, g = softmax(z)."""
+    logits = accumulated(logits)
+    column = _label_column(noisy_labels, weights, parts, slack, ignore_index, smoothing)
+    labels = _counted_labels(noisy_labels, ignore_index)[:, None]
+    label_logit = logits.gather(1, labels)[:, 0]
+    beta = (label_logit - (logits + column.log()).logsumexp(-1)).exp()
+    if importance == "detached":
+        beta = beta.detach()
+    if max_importance is not None:
+        beta = beta.clamp(max=max_importance)
+    cross_entropy = logits.logsumexp(-1) - label_logit
+    # g log g → 0: a label the network rules out has no weight, and 0 · ∞ must not be NaN.
+    loss = torch.where(beta == 0, 0, beta * torch.where(beta == 0, 0, cross_entropy))
+    return _reduce(loss, noisy_labels, reduction, ignore_index, class_weight)
+
+
+def accumulated(tensor: Tensor) -> Tensor:
+    """Half types as the float32 they are accumulated in."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def _counted_labels(noisy_labels: Tensor, ignore_index: int) -> Tensor:
+    return torch.where(noisy_labels == ignore_index, 0, noisy_labels).long()
+
+
+def _label_column(
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None,
+    ignore_index: int,
+    smoothing: float,
+) -> Tensor:
+    """Column ȳ of (1 − ε) T(x) + ε / C, one row per sample."""
+    matrix = transition_matrix(weights, parts, slack)
+    classes = matrix.shape[-1]
+    labels = _counted_labels(noisy_labels, ignore_index)
+    matrix = matrix.expand(len(labels), -1, -1)
+    column = matrix.gather(2, labels[:, None, None].expand(-1, classes, 1))[:, :, 0]
+    return (1 - smoothing) * column + smoothing / classes
+
+
+def _reduce(
+    loss: Tensor,
+    noisy_labels: Tensor,
+    reduction: str,
+    ignore_index: int,
+    class_weight: Tensor | None,
+) -> Tensor:
+    counted = noisy_labels != ignore_index
+    weight = counted.to(loss.dtype)
+    if class_weight is not None:
+        weight = weight * class_weight[_counted_labels(noisy_labels, ignore_index)]
+    loss = torch.where(counted, loss, 0) * weight
+    if reduction == "none":
+        return loss
+    return loss.sum() / weight.sum() if reduction == "mean" else loss.sum()

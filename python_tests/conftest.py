@@ -1,0 +1,19 @@
+"""The tests run against the installed package, whichever way pytest is started."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# `python -m pytest` puts the working directory first, where the source folder ptd_ext/ without its
+# compiled modules would hide the installed package.
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
+
+
+def pytest_configure():
+    if find_spec("ptd_ext") is None:
+        install = 'pip install -c constraints.txt ".[test]"'
+        raise pytest.UsageError(f"ptd_ext is not installed: run `{install}` first.")

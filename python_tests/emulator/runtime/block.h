@@ -1,0 +1,99 @@
+// The threads of the running block, each a fiber, and the order in which they take turns.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "../api/vectors.h"
+#include "fiber.h"
+#include "random.h"
+#include "stacks.h"
+
+namespace cuda_emulator {
+
+using Place = std::source_location;
+
+enum class State : uint8_t { ready, at_barrier, in_collective, exited };
+
+// What a lane brings to a shuffle, vote or __syncwarp, and what it takes away.
+struct Collective {
+  const char* intrinsic;
+  unsigned mask;
+  uint64_t value;
+  int source;  // the lane whose value it takes, or kBallot
+  uint64_t result;
+};
+constexpr int kBallot = -1;
+
+struct Thread {
+  uint3 index;
+  uint32_t number;  // in the block, x fastest
+  State state;
+  Place place;  // of the barrier or collective at which it waits
+  Collective collective;
+  Fiber fiber;
+  char* stack = nullptr;
+
+  uint32_t warp() const { return number / 32; }
+  uint32_t lane() const { return number % 32; }
+};
+
+class Block {
+ public:
+  void seed(uint64_t seed, double switch_probability);
+
+  // Runs all threads of one block to their end, or to the first error.
+  void run(uint3 index, dim3 size);
+
+  // The rest is called by the running thread.
+  bool running() const { return running_; }
+  uint3 index() const { return index_; }
+  Thread& current() { return *current_; }
+  bool on_stack_of_current(const void* address) const {
+    return stacks_.contains(current_->stack, address);
+  }
+
+  void barrier(Place place);
+  // Waits until make_ready is called for the current thread.
+  void wait(State state, Place place);
+  void make_ready(Thread& thread);
+  // Lets another thread run, now and then.
+  void maybe_switch() {
+    if (switch_below_ && random_.next() < switch_below_) switch_away();
+  }
+  // Leaves the current thread for good.
+  [[noreturn]] void leave();
+
+  // The thread at a lane of a warp, or null where the block has no such thread.
+  Thread* lane(uint32_t warp, uint32_t lane);
+  bool overflows_stack(const void* address) const { return stacks_.is_guard(address); }
+
+ private:
+  void prepare(dim3 size);
+  void step(Thread& thread);
+  void switch_away();
+  void explain_deadlock();
+  static void thread_main();
+
+  uint3 index_{};
+  std::vector<Thread> threads_;
+  std::vector<Thread*> ready_;
+  Thread* current_ = nullptr;
+  bool running_ = false;
+  uint32_t at_barrier_ = 0;
+  const Thread* first_at_barrier_ = nullptr;
+  Fiber host_;
+  Stacks stacks_;
+  Random random_;
+  uint64_t switch_below_ = 0;
+};
+
+extern Block block;
+
+// What a thread does while another cannot go on: "has exited", "waits at ... (file:line)".
+std::string whereabouts(const Thread& thread);
+
+}  // namespace cuda_emulator

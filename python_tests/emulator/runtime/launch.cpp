@@ -1,0 +1,168 @@
+#include "launch.h"
+
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "block.h"
+#include "fault.h"
+#include "memory.h"
+#include "random.h"
+#include "report.h"
+
+uint3 blockDim;
+uint3 gridDim;
+
+namespace cuda_emulator {
+
+Launch current_launch;
+SharedRegion static_shared;
+SharedRegion dynamic_shared_region;
+
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+constexpr size_t kDefaultShared = 48 * 1024;
+constexpr size_t kOptInShared = 96 * 1024;  // of a V100
+constexpr int kMultiprocessors = 80;        // of a V100
+
+uint64_t seed = 0;
+cudaError_t last_error = cudaSuccess;
+std::map<const void*, size_t> max_dynamic_shared;
+
+bool valid(const Call& call, dim3 grid, dim3 block_size, size_t shared_bytes) {
+  const auto allowed = max_dynamic_shared.contains(call.function)
+                           ? max_dynamic_shared[call.function]
+                           : kDefaultShared;
+  const uint64_t threads = uint64_t{block_size.x} * block_size.y * block_size.z;
+  if (threads == 0 || threads > kMaxThreads || block_size.z > 64) {
+    fail_launch("invalid block " + describe({block_size.x, block_size.y, block_size.z}));
+  } else if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 ||
+             grid.z > 65535) {
+    fail_launch("invalid grid " + describe({grid.x, grid.y, grid.z}));
+  } else if (shared_bytes > allowed) {
+    fail_launch(
+        format("%zu bytes of dynamic shared memory, of which %zu are allowed: raise the "
+               "limit with cudaFuncSetAttribute",
+               shared_bytes, allowed));
+  }
+  return !failed();
+}
+
+// Visits the blocks of the grid in an order that depends on the seed: steps of a size that shares
+// no factor with their number reach each of them once.
+void run_blocks(dim3 grid, dim3 block_size) {
+  const uint64_t count = uint64_t{grid.x} * grid.y * grid.z;
+  Random random(seed);
+  uint64_t step = random.next() % count;
+  while (std::gcd(step, count) != 1) ++step;
+  uint64_t number = random.next() % count;
+  for (uint64_t i = 0; i < count && !failed(); ++i, number = (number + step) % count) {
+    const uint64_t row = number / grid.x;
+    current_launch.poison_shared();
+    block.run({static_cast<unsigned>(number % grid.x), static_cast<unsigned>(row % grid.y),
+               static_cast<unsigned>(row / grid.y)},
+              block_size);
+  }
+}
+
+}  // namespace
+
+Launch::Launch(const Call& call, dim3 block)
+    : call_(call), block_(block), library_(Library::of(call.function)) {}
+
+void Launch::place_shared(size_t dynamic_bytes) const {
+  static_shared.set("static", library_.thread_local_begin, library_.thread_local_bytes);
+  dynamic_shared_region.set("dynamic", memory.place_dynamic_shared(dynamic_bytes), dynamic_bytes);
+}
+
+std::string Launch::name() const { return kernel_name(call_.kernel, call_.function); }
+
+void Launch::poison_shared() const {
+  constexpr int kPoison = 0xff;  // a NaN in every floating type, -1 in every integer
+  std::memset(static_shared.begin, kPoison, static_shared.bytes);
+  std::memset(dynamic_shared_region.begin, kPoison, dynamic_shared_region.bytes);
+}
+
+void run(const Call& call, dim3 grid, dim3 block_size, size_t shared_bytes) {
+  if (failed()) return;
+  current_launch = Launch(call, block_size);
+  if (valid(call, grid, block_size, shared_bytes)) {
+    current_launch.place_shared(shared_bytes);
+    gridDim = {grid.x, grid.y, grid.z};
+    blockDim = {block_size.x, block_size.y, block_size.z};
+    FaultGuard faults;
+    run_blocks(grid, block_size);
+    if (!failed()) memory.check_margins();
+  }
+  if (failed()) last_error = cudaErrorLaunchFailure;
+}
+
+void* dynamic_shared() { return dynamic_shared_region.begin; }
+
+cudaError_t set_max_dynamic_shared(const void* function, int bytes) {
+  if (bytes < 0 || static_cast<size_t>(bytes) > kOptInShared) {
+    return last_error = cudaErrorInvalidValue;
+  }
+  max_dynamic_shared[function] = bytes;
+  return cudaSuccess;
+}
+
+}  // namespace cuda_emulator
+
+using namespace cuda_emulator;
+
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+  }
+  return "unrecognized error code";
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = kDefaultShared;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = kOptInShared;
+      return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = kMultiprocessors;
+      return cudaSuccess;
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t) {
+  const Array* array = memory.find(address, bytes);
+  if (!array || !array->writable()) {
+    fail_host(format("cudaMemsetAsync of %zu bytes ", bytes) + memory.describe_stray(address));
+    return cudaErrorInvalidValue;
+  }
+  std::memset(address, value, bytes);
+  return cudaSuccess;
+}
+
+extern "C" void cuda_emulator_configure(uint64_t new_seed, double switch_probability,
+                                        int check_initialised) {
+  seed = new_seed;
+  last_error = cudaSuccess;
+  block.seed(new_seed, switch_probability);
+  races.check_initialised = check_initialised != 0;
+}
