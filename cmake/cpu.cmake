@@ -24,7 +24,7 @@ endif()
 
 # Contraction lets a*b+c be one rounding instead of two. Flags that change what infinities and NaN
 # mean (-ffast-math) are out: masked classes have logits of minus infinity.
-set(kernel_flags -O3 -ffp-contract=fast -Wall -Wextra)
+set(kernel_flags -O3 -ffp-contract=fast -fno-math-errno -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND kernel_flags -Wno-maybe-uninitialized) # g++ 12 warns of its own AVX-512 header
 endif()

@@ -17,7 +17,8 @@ inline void check_device(const char* op, const char* name, const Tensor& tensor,
       tensor.get_device_index() == logits.get_device_index()) {
     return;
   }
-  refuse(std::string(op) + ": " + name + " must be on the device of logits.");
+  refuse(std::string(op) + ": " + name + " must be on the device of logits, " +
+         device_text(logits) + "; got " + device_text(tensor) + ".");
 }
 
 inline void check_dtype(const char* op, const char* name, const Tensor& tensor, ScalarType dtype) {

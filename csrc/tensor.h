@@ -45,6 +45,11 @@ inline std::string dtype_text(ScalarType dtype) {
   }
 }
 
+inline std::string device_text(const Tensor& tensor) {
+  if (tensor.is_cpu()) return "cpu";
+  return (tensor.is_cuda() ? "cuda:" : "device ") + std::to_string(tensor.get_device_index());
+}
+
 // float16 and bfloat16 are accumulated in float32.
 inline ScalarType accumulation_type(ScalarType dtype) {
   return dtype == ScalarType::Double ? ScalarType::Double : ScalarType::Float;

@@ -13,7 +13,6 @@ Second derivatives are taken of the plain torch definition in :mod:`ptd_ext.refe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,26 +25,17 @@ FORWARD, DETACHED, ATTACHED = 0, 1, 2
 DIFFERENTIABLE = ("logits", "weights", "parts", "slack")
 
 
-@dataclass(frozen=True)
 class FusedOp:
     """An operator, its backward operator and its definition."""
 
-    name: str
-    tensors: tuple[str, ...]
-    define: Callable[..., Tensor]  # (*tensors, *options) -> result, in plain torch
-
-    @property
-    def forward_op(self) -> Callable[..., Any]:
-        return getattr(torch.ops.ptd_ext, self.name).default
-
-    @property
-    def backward_op(self) -> Callable[..., Any]:
-        return getattr(torch.ops.ptd_ext, f"{self.name}_backward").default
-
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """Where the differentiable tensors stand among the arguments."""
-        return tuple(self.tensors.index(name) for name in DIFFERENTIABLE)
+    def __init__(self, name: str, tensors: tuple[str, ...], define: Callable[..., Tensor]) -> None:
+        self.name = name
+        self.tensors = tensors
+        self.define = define  # (*tensors, *options) -> result, in plain torch
+        self.forward_op = getattr(torch.ops.ptd_ext, name).default
+        self.backward_op = getattr(torch.ops.ptd_ext, f"{name}_backward").default
+        # Where the differentiable tensors stand among the arguments.
+        self.positions = tuple(tensors.index(tensor) for tensor in DIFFERENTIABLE)
 
 
 def _define_loss(
@@ -53,6 +43,7 @@ def _define_loss(
     noisy_labels: Tensor,
     weights: Tensor | None,
     parts: Tensor,
+    support: Tensor | None,
     slack: Tensor | None,
     class_weight: Tensor | None,
     importance: int,
@@ -81,7 +72,7 @@ def _define_clean_posterior(*arguments: Any) -> Tensor:
 
 TRANSITION_LOSS = FusedOp(
     "transition_loss",
-    ("logits", "noisy_labels", "weights", "parts", "slack", "class_weight"),
+    ("logits", "noisy_labels", "weights", "parts", "support", "slack", "class_weight"),
     _define_loss,
 )
 CLEAN_POSTERIOR = FusedOp(
@@ -99,6 +90,7 @@ def register() -> None:
     torch.library.register_fake("ptd_ext::transition_loss", _fake_transition_loss)
     torch.library.register_fake("ptd_ext::clean_posterior", _fake_clean_posterior)
     torch.library.register_fake("ptd_ext::noisy_posterior", _fake_noisy_posterior)
+    torch.library.register_fake("ptd_ext::part_support", _fake_part_support)
     for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR):
         _register_gradients(op)
     _register_project_transition()
@@ -107,14 +99,22 @@ def register() -> None:
 # ---- Shapes
 
 
-def _fake_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, *options):
+def _fake_transition_loss(
+    logits, noisy_labels, weights, parts, support, slack, class_weight, *options
+):
     reduction = options[2]
     loss = parts.new_empty([logits.shape[0]] if reduction == REDUCTIONS["none"] else [])
-    return loss, parts.new_empty([]), parts.new_empty(logits.shape)
+    return loss, parts.new_empty([]), _fake_saved_column(logits, parts, slack)
 
 
 def _fake_clean_posterior(logits, noisy_labels, weights, parts, slack, *options):
-    return parts.new_empty(logits.shape), parts.new_empty(logits.shape)
+    return parts.new_empty(logits.shape), _fake_saved_column(logits, parts, slack)
+
+
+def _fake_saved_column(logits: Tensor, parts: Tensor, slack: Tensor | None) -> Tensor:
+    # A GPU forms the column again in less time than it takes to read it back.
+    kept = slack is not None or logits.device.type != "cuda"
+    return parts.new_empty(logits.shape if kept else [0])
 
 
 def _fake_noisy_posterior(logits, weights, parts, slack):
@@ -122,15 +122,17 @@ def _fake_noisy_posterior(logits, weights, parts, slack):
     return parts.new_empty(logits.shape), saved
 
 
+def _fake_part_support(parts):
+    size = torch.library.get_ctx().new_dynamic_size()
+    return parts.new_empty([size], dtype=torch.uint8)
+
+
 def _fake_gradients(op: FusedOp, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
     """Gradients in the layouts the kernels write; those not asked for are empty."""
     logits, weights, parts, slack = (arguments[1 + at] for at in op.positions)
     *_, need_logits, need_weights, need_parts, need_slack = arguments
     classes = logits.shape[1]
-    if parts.dim() == 3:
-        layout = (classes, 1, parts.shape[0] * classes)
-    else:
-        layout = (1, classes)
+    layout = (classes, 1, parts.shape[0] * classes) if parts.dim() == 3 else (1, classes)
     empty = parts.new_empty
     return (
         logits.new_empty(logits.shape) if need_logits else empty([0]),
@@ -150,22 +152,18 @@ def _like_slack(slack: Tensor) -> Tensor:
 # ---- Gradients
 
 
-def save_for_backward(
-    op: FusedOp, ctx: Any, inputs: Sequence[Any], saved: Sequence[Tensor]
-) -> None:
-    """Keep what `backward` reads."""
-    count = len(op.tensors)
-    ctx.save_for_backward(*inputs[:count], *saved)
-    ctx.options = inputs[count:]
-
-
 def backward(op: FusedOp, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients of all inputs, computed by one call of the backward operator."""
-    needs = [ctx.needs_input_grad[at] for at in op.positions]
-    gradients = op.backward_op(grad, *ctx.saved_tensors, *ctx.options, *needs)
-    result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-    for at, needed, gradient in zip(op.positions, needs, gradients, strict=True):
-        result[at] = gradient if needed else None
+    asked = ctx.needs_input_grad
+    logits, weights, parts, slack = op.positions
+    gradients = op.backward_op(
+        grad, *ctx.saved_tensors, *ctx.options,
+        asked[logits], asked[weights], asked[parts], asked[slack],
+    )  # fmt: skip
+    result: list[Tensor | None] = [None] * len(asked)
+    for at, gradient in zip(op.positions, gradients, strict=True):
+        if asked[at]:
+            result[at] = gradient
     return tuple(result)
 
 
@@ -173,7 +171,8 @@ def _register_gradients(op: FusedOp) -> None:
     count = len(op.tensors)
 
     def setup(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
-        save_for_backward(op, ctx, inputs, output[1:])
+        ctx.save_for_backward(*inputs[:count], *output[1:])
+        ctx.options = inputs[count:]
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
 

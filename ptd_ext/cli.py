@@ -11,6 +11,7 @@ examples:
   ptd-ext demo --help   what the demonstration can vary
   ptd-ext info          what was built and which CPU kernels this machine uses
   ptd-ext info --json   the same for scripts
+  ptd-ext selftest      check and time every operator on this machine, on a GPU if it has one
 """
 
 
@@ -25,12 +26,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("demo", add_help=False, help="train on noisy digits, with and without")
     commands.add_parser("info", add_help=False, help="print what was built and what runs")
+    commands.add_parser("selftest", add_help=False, help="check and time every operator here")
     arguments, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
     # Each subcommand parses its own options, and is imported only when it runs: --help is instant.
     if arguments.command == "demo":
         from ptd_ext import demo
 
         demo.main(rest)
+    elif arguments.command == "selftest":
+        from ptd_ext import selftest
+
+        selftest.main(rest)
     else:
         from ptd_ext import info
 

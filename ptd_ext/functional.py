@@ -34,7 +34,6 @@ from ptd_ext._register import (
     TRANSITION_LOSS,
     FusedOp,
     backward,
-    save_for_backward,
 )
 from ptd_ext.parts import prepared
 from ptd_ext.validate import validate_batch, validate_labels
@@ -144,8 +143,8 @@ def noisy_posterior(
     validate: bool = False,
 ) -> Tensor:
     """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
-    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
-    return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack))
+    weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
+    return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
 
 
 def clean_posterior(
@@ -165,13 +164,11 @@ def clean_posterior(
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
     """
     _check_smoothing(smoothing)
-    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
     if validate:
         validate_labels(noisy_labels, logits.shape[1], ignore_index)
-    return _apply(
-        CLEAN_POSTERIOR,
-        (logits, noisy_labels, weights, parts, slack, ignore_index, smoothing),
-    )
+    tensors = (logits, noisy_labels, weights, parts, slack)
+    return _apply(CLEAN_POSTERIOR, tensors, (ignore_index, smoothing))
 
 
 def transition_matrix(
@@ -221,39 +218,36 @@ def _transition_loss(
     if reduction_id is None:
         raise ValueError(f'reduction must be "none", "mean" or "sum"; got {reduction!r}.')
     _check_smoothing(smoothing)
-    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    weights, parts, support, slack = _transition(logits, weights, parts, slack, validate)
     if class_weight is not None:
         if class_weight.requires_grad:
             raise ValueError("class_weight must not require a gradient: it is not differentiated.")
         class_weight = _lossless(class_weight, parts.dtype, "class_weight")
     if validate:
         validate_labels(noisy_labels, logits.shape[1], ignore_index)
-    return _apply(
-        TRANSITION_LOSS,
-        (logits, noisy_labels, weights, parts, slack, class_weight, *importance,
-         reduction_id, ignore_index, smoothing),
-    )  # fmt: skip
+    tensors = (logits, noisy_labels, weights, parts, support, slack, class_weight)
+    options = (*importance, reduction_id, ignore_index, smoothing)
+    return _apply(TRANSITION_LOSS, tensors, options)
 
 
 def _transition(
     logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
-) -> tuple[Tensor | None, Tensor, Tensor | None]:
-    """The tensors that make T(x), in the type the logits are accumulated in."""
+) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
+    """Weights, parts, their support and slack, in the type the logits are accumulated in."""
     if validate:
         validate_batch(weights, parts, slack)
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
     if parts.dtype is not dtype:
         _refuse_loss(parts, dtype, "parts")
-    if weights is not None:
+    if weights is not None and weights.dtype is not dtype:
         weights = _lossless(weights, dtype, "weights")
-    if slack is not None:
+    if slack is not None and slack.dtype is not dtype:
         slack = _lossless(slack, dtype, "slack")
-    return weights, prepared(parts, dtype), slack
+    parts, support = prepared(parts, dtype, slack is not None)
+    return weights, parts, support, slack
 
 
 def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
-    if tensor.dtype is dtype:
-        return tensor
     _refuse_loss(tensor, dtype, name)
     return tensor.to(dtype)
 
@@ -272,7 +266,7 @@ def _check_smoothing(smoothing: float) -> None:
         raise ValueError(f"smoothing must be at least 0 and less than 1; got {smoothing}.")
 
 
-def _apply(op: FusedOp, arguments: tuple[Any, ...]) -> Tensor:
+def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...]) -> Tensor:
     """The operator's result, by the shortest way to it.
 
     The dispatcher's way through Python-registered gradients costs more than a small batch's
@@ -280,8 +274,8 @@ def _apply(op: FusedOp, arguments: tuple[Any, ...]) -> Tensor:
     gradients are attached directly.
     """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return op.forward_op(*arguments)[0]
-    return _DIRECT[op.name].apply(*arguments)
+        return op.forward_op(*tensors, *options)[0]
+    return _DIRECT[op.name].apply(*tensors, options)
 
 
 def _direct(op: FusedOp) -> type[torch.autograd.Function]:
@@ -290,9 +284,11 @@ def _direct(op: FusedOp) -> type[torch.autograd.Function]:
     class Direct(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Tensor:
+            *tensors, options = arguments
             with torch._C._AutoDispatchBelowAutograd():
-                result, *saved = forward_op(*arguments)
-            save_for_backward(op, ctx, arguments, saved)
+                result, *saved = forward_op(*tensors, *options)
+            ctx.save_for_backward(*tensors, *saved)
+            ctx.options = options
             return result
 
         @staticmethod

@@ -40,27 +40,52 @@ def prepare_parts(parts: Tensor) -> Tensor:
     return parts.permute(2, 0, 1).contiguous().permute(1, 2, 0)
 
 
-def prepared(parts: Tensor, dtype: torch.dtype) -> Tensor:
-    """`prepare_parts(parts.to(dtype))`, remembered from call to call for a plain tensor."""
-    if parts.dtype is dtype and _is_prepared(parts):
-        return parts
+def prepared(parts: Tensor, dtype: torch.dtype, revised: bool) -> tuple[Tensor, Tensor | None]:
+    """`prepare_parts(parts.to(dtype))`, remembered from call to call for a plain tensor.
+
+    With it comes, for the revised losses on the CPU, what `ptd_ext::part_support` says of the zeros
+    among many classes; None where that cannot be remembered, and is found out at every step.
+    """
+    wants_support = revised and parts.shape[-1] >= _FEWEST_CLASSES and parts.device.type == "cpu"
     if not _can_remember(parts):
-        return prepare_parts(parts.to(dtype))
-    remembered = _remembered.get(id(parts))
-    if remembered is not None:
-        source, version, result = remembered
-        if source() is parts and version == parts._version and result.dtype is dtype:
-            return result
-    version = parts._version  # before the copy: a write during it must not pass unnoticed
-    result = prepare_parts(parts.detach().to(dtype))
-    key = id(parts)
-    _remembered[key] = (weakref.ref(parts, lambda _: _remembered.pop(key, None)), version, result)
-    return result
+        return prepare_parts(parts.to(dtype)), None
+    memory = _remembered.get(id(parts))
+    # An id can be another tensor's later: the weak reference tells them apart.
+    if (
+        memory is None
+        or memory.source() is not parts
+        or memory.version != parts._version
+        or memory.dtype is not dtype
+    ):
+        memory = _remembered[id(parts)] = _Memory(parts, dtype)
+    if wants_support and memory.support is None:
+        memory.support = torch.ops.ptd_ext.part_support(memory.columns_of(parts))
+    return memory.columns_of(parts), memory.support if wants_support else None
 
 
-# id(parts) → (weak reference to it, its version then, the prepared copy). An id can be another
-# tensor's later: the weak reference tells them apart, and removes the copy with its source.
-_remembered: dict[int, tuple[weakref.ref, int, Tensor]] = {}
+class _Memory:
+    """What is known of a tensor of parts, as long as it lives and is not written to."""
+
+    __slots__ = ("_columns", "dtype", "source", "support", "version")
+
+    def __init__(self, parts: Tensor, dtype: torch.dtype) -> None:
+        key = id(parts)
+        self.source = weakref.ref(parts, lambda _: _remembered.pop(key, None))
+        # Taken before anything is derived: a write in the meantime must not pass unnoticed.
+        self.version = parts._version
+        self.dtype = dtype
+        columns = prepare_parts(parts.detach().to(dtype))
+        # A copy of its own; not the tensor's memory, which would be kept alive by this.
+        self._columns = None if columns.data_ptr() == parts.data_ptr() else columns
+        self.support: Tensor | None = None
+
+    def columns_of(self, parts: Tensor) -> Tensor:
+        """The parts in column layout: the tensor itself where it is in that layout."""
+        return parts if self._columns is None else self._columns
+
+
+_remembered: dict[int, _Memory] = {}
+_FEWEST_CLASSES = 32  # below this the support is never used; as in csrc/cpu/decision.h
 
 
 def _can_remember(parts: Tensor) -> bool:

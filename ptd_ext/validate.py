@@ -1,4 +1,4 @@
-"""Checks of values, for `validate=True`. They read results back from a GPU, so they are asked for."""
+"""Checks of values, for `validate=True`: they read results back from a GPU, so one asks for them."""
 
 from __future__ import annotations
 

@@ -6,6 +6,12 @@
 
 namespace ptd {
 
+// Samples are worked on in blocks of this many, so that what is read of `columns` serves them all
+// while a block's rows stay in the first-level cache at the paper's sizes.
+constexpr int64_t kBlock = 16;
+// Where lanes run over samples, there are more of them.
+constexpr int64_t kWideBlock = 64;
+
 template <class T>
 struct Batch {
   int64_t samples;   // N
@@ -16,6 +22,7 @@ struct Batch {
   const T* slack;    // [C, C] transposed, slack[k][i]; or nullptr
   // What is known of the signs of T(x) + slack; or nullptr, and every entry is evaluated.
   const Decided<T>* decided = nullptr;
+  int64_t block = kBlock;  // samples worked on at a time
 };
 
 // Gradients asked for; absent ones are nullptr. `columns` and `slack` are added to, so that samples
@@ -28,9 +35,5 @@ struct Gradients {
   T* slack;        // [C, C] transposed
   T* slack_rows;   // [C]: with batch.decided, what is still to be subtracted from slack
 };
-
-// Samples are worked on in blocks of this many, so that what is read of `columns` serves them all
-// while a block's rows stay in the first-level cache at the paper's sizes.
-constexpr int64_t kBlock = 16;
 
 }  // namespace ptd

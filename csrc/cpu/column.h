@@ -13,13 +13,13 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// out = base + sum_j h_j column_j, with base = 0 where it is nullptr.
-template <class T>
+// finish(i, n, m) with m = lanes i.. of base + sum_j h_j column_j, of which n are in the row; base
+// is zero where it is nullptr.
+template <class T, class Finish>
 PTD_INLINE void combine_column(const T* h,       // [R]
                                const T* column,  // [R, C]
                                const T* base,    // [C] or nullptr
-                               int64_t parts, int64_t classes,
-                               T* out) {  // [C]
+                               int64_t parts, int64_t classes, const Finish& finish) {
   constexpr int64_t W = kLanes<T>;
   int64_t i = 0;
   for (; i + 4 * W <= classes; i += 4 * W) {
@@ -28,7 +28,7 @@ PTD_INLINE void combine_column(const T* h,       // [R]
     for (int64_t j = 0; j < parts; ++j) {
       for (int v = 0; v < 4; ++v) m[v] += h[j] * load(column + j * classes + i + v * W);
     }
-    for (int v = 0; v < 4; ++v) store(out + i + v * W, m[v]);
+    for (int v = 0; v < 4; ++v) finish(i + v * W, W, m[v]);
   }
   for (; i < classes; i += W) {
     // Two chains of additions, since one is as slow as its latency.
@@ -40,7 +40,7 @@ PTD_INLINE void combine_column(const T* h,       // [R]
       odd += h[j + 1] * load(column + (j + 1) * classes + i, n);
     }
     if (j < parts) even += h[j] * load(column + j * classes + i, n);
-    store(out + i, even + odd, n);
+    finish(i, n, even + odd);
   }
 }
 
@@ -64,9 +64,10 @@ PTD_INLINE void combine_tile(const T* h,        // [S, R]
   }
 }
 
+// As clamp_entry; in this order the comparison and the choice are one instruction that lets NaN by.
 template <class T>
 PTD_INLINE Vec<T> clamp_lanes(Vec<T> m) {
-  return m <= Vec<T>{} ? Vec<T>{} : m;
+  return Vec<T>{} > m ? Vec<T>{} : m;
 }
 
 // Goes through all columns of a block in tiles: visit(s, k, i, m) with m[t][c] = lanes i.. of
@@ -117,25 +118,36 @@ PTD_INLINE void row_sums(const Batch<T>& batch, const T* h, int64_t count,
                 });
 }
 
-// Column y of the transition matrix itself: combined, and revised where there is slack.
 template <class T>
-PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y,
+PTD_INLINE Vec<T> inverse_row_sums(Vec<T> sums) {
+  return sums == Vec<T>{} ? Vec<T>{} : T(1) / sums;
+}
+
+// Column y of the transition matrix itself: combined, revised where there is slack, and smoothed.
+template <class T>
+PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y, T smoothing,
                                   const T* sums,  // [C], the row sums; only read with slack
+                                  T* plain,       // [C], without smoothing; or nullptr
                                   T* out) {       // [C]
   const int64_t classes = batch.classes;
   const T* slack = batch.slack ? batch.slack + y * classes : nullptr;
-  combine_column(h, batch.columns + y * batch.parts * classes, slack, batch.parts, classes, out);
-  if (!slack) return;
-  const T uniform = T(1) / T(classes);
-  for (int64_t i = 0; i < classes; ++i) {
-    out[i] = normalised_entry(clamp_entry(out[i]), sums[i], uniform);
-  }
+  const T* column = batch.columns + y * batch.parts * classes;
+  const Vec<T> uniform = splat(T(1) / T(classes));
+  const T keep = T(1) - smoothing, floor = smoothing / T(classes);
+  combine_column(h, column, slack, batch.parts, classes, [&](int64_t i, int64_t n, Vec<T> u) {
+    if (slack) {
+      const Vec<T> sum = load(sums + i, n);
+      u = sum == Vec<T>{} ? uniform : clamp_lanes<T>(u) / sum;
+    }
+    if (plain) store(plain + i, u, n);
+    store(out + i, keep * u + floor, n);
+  });
 }
 
 // Rows of weights of a block as one contiguous [count, R], in place where they are that already.
 template <class T>
 PTD_INLINE const T* block_weights(const Batch<T>& batch, int64_t begin, int64_t count,
-                                  T* buffer) {  // [kBlock, R]
+                                  T* buffer) {  // [count, R]
   const int64_t parts = batch.parts;
   if (!batch.weights.data) {
     for (int64_t s = 0; s < count * parts; ++s) buffer[s] = T(1);

@@ -48,13 +48,19 @@ class GradientOutputs {
                : INT64_MAX;
   }
 
-  void start(int64_t ranges) { sums_.assign(size_t(ranges * sums_of_a_range()), T(0)); }
+  void start(int64_t ranges) {
+    const int64_t size = ranges * sums_of_a_range();
+    if (size == 0) return;
+    memory_.emplace(Buffer::bytes_for<T>(size));
+    sums_ = memory_->template take<T>(size);
+    std::memset(sums_, 0, sizeof(T) * size);
+  }
 
   Gradients<T> of_range(int64_t range) {
     Gradients<T> grads{};
     if (needs_.logits) grads.logits = matrix_of(logits_);
     if (needs_.weights) grads.weights = matrix_of(weights_);
-    T* own = sums_.data() + range * sums_of_a_range();
+    T* own = sums_ + range * sums_of_a_range();
     if (needs_.parts) grads.columns = own;
     if (needs_.slack) {
       grads.slack = own + columns_.numel();
@@ -96,7 +102,8 @@ class GradientOutputs {
   Needs needs_;
   Tensor logits_, weights_, columns_, slack_;
   bool slack_by_column_;
-  std::vector<T> sums_;  // [ranges]: parts by column, slack by column, slack_rows
+  std::optional<Buffer> memory_;
+  T* sums_ = nullptr;  // [ranges]: parts by column, slack by column, slack_rows
 };
 
 // Runs body(begin, end, scratch, grads) over all samples and returns the four gradients.

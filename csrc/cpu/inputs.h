@@ -3,10 +3,11 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "../check.h"
+#include "buffer.h"
 #include "kernels.h"
 #include "transpose.h"
 
@@ -51,7 +52,7 @@ inline bool is_column_layout(const Tensor& square) {
 template <class T>
 struct BatchInputs {
   Tensor columns;  // [C, R, C] or, for one part, [C, C] transposed; contiguous
-  std::unique_ptr<T[]> slack_columns;
+  std::optional<Buffer> slack_columns;
   Batch<T> batch;
 
   BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
@@ -65,10 +66,10 @@ struct BatchInputs {
     batch.slack = slack ? static_cast<const T*>(slack->data_ptr()) : nullptr;
     if (slack && !is_column_layout(*slack)) {
       const int64_t classes = sizes.classes;
-      slack_columns.reset(new T[classes * classes]);
-      transpose_square(batch.slack, slack->stride(0), slack->stride(1), classes,
-                       slack_columns.get());
-      batch.slack = slack_columns.get();
+      slack_columns.emplace(Buffer::bytes_for<T>(classes * classes));
+      T* transposed = slack_columns->template take<T>(classes * classes);
+      transpose_square(batch.slack, slack->stride(0), slack->stride(1), classes, transposed);
+      batch.slack = transposed;
     }
   }
 
@@ -127,14 +128,14 @@ class Scratch {
  public:
   explicit Scratch(const Batch<T>& batch) {
     const int64_t size = Kernels<T>::scratch_size(batch);
-    if (size > kInline) heap_.reset(new T[size]);
+    if (size > kInline) heap_.emplace(Buffer::bytes_for<T>(size));
   }
-  T* data() { return heap_ ? heap_.get() : inline_; }
+  T* data() { return heap_ ? reinterpret_cast<T*>(heap_->data()) : inline_; }
 
  private:
   static constexpr int64_t kInline = 2048;
   T inline_[kInline];
-  std::unique_ptr<T[]> heap_;
+  std::optional<Buffer> heap_;
 };
 
 // Multiply-adds per sample of a pass over one column, or over the whole of T(x).

@@ -19,6 +19,8 @@ const Kernels<T>& table() {
       .noisy_posterior = noisy_posterior<T>,
       .noisy_posterior_backward = noisy_posterior_backward<T>,
       .weight_bounds = weight_bounds<T>,
+      .count_support = count_support<T>,
+      .fill_support = fill_support<T>,
       .decide = decide<T>,
       .finish_decided_slack = finish_decided_slack<T>,
       .project = project<T>,

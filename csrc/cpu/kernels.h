@@ -31,7 +31,8 @@ template <class T>
 struct Kernels {
   // Numbers of scratch, of type T, that one call of any kernel below may use.
   static int64_t scratch_size(const Batch<T>& batch) {
-    return kBlock * (3 * batch.classes + 2 * batch.parts) + 4 * batch.classes;
+    const int64_t c = batch.classes, r = batch.parts;
+    return batch.block * (5 * c + r) + 2 * c + (batch.decided ? kWideBlock * (r + c) : 0);
   }
 
   void (*loss_forward)(const LossArgs<T>&, int64_t begin, int64_t end,
@@ -63,15 +64,15 @@ struct Kernels {
                                    int64_t end, T* scratch, const T* grad,  // [N, C]
                                    const T* saved, const Gradients<T>&);
 
-  void (*weight_bounds)(const Batch<T>&, int64_t begin, int64_t end, T* scratch, WeightBounds*);
-
-  // Decides columns [begin, end) of T(x) + slack; false when too much is undecided. See decided.h.
-  bool (*decide)(const Batch<T>&, const WeightBounds&, int64_t begin, int64_t end,
-                 T* linear,    // [R, C], zero
-                 T* constant,  // [C], zero
-                 T* never,     // [C, C]
-                 Undecided<T>*);
-
+  // For support.h and decided.h: rows [begin, end), but for the bounds, which are of all samples.
+  void (*weight_bounds)(const Batch<T>&, T* scratch, WeightBounds*);
+  bool (*count_support)(const Batch<T>&, int64_t begin, int64_t end, int32_t* entries,  // [C]
+                        int32_t* nonzeros);                                             // [C]
+  void (*fill_support)(const Batch<T>&, int64_t begin, int64_t end, int32_t* next,      // [C], zero
+                       Support<T>*);
+  void (*decide)(const Batch<T>&, const WeightBounds&, int64_t begin, int64_t end,
+                 T* linear,  // [R], scratch
+                 Decided<T>*);
   void (*finish_decided_slack)(const Decided<T>&, int64_t classes, const T* row_sum, T* grad_slack);
 
   void (*project)(const T* matrix, int64_t begin, int64_t end, int64_t classes,

@@ -19,14 +19,14 @@ struct LossScratch {
       scratch += size;
       return at;
     };
-    weights = take(kBlock * batch.parts);
-    column = take(batch.classes);
-    entry = take(kBlock * batch.classes);
-    row = take(kBlock * batch.classes);
+    weights = take(batch.block * batch.parts);
+    column = take(batch.block * batch.classes);
+    entry = take(batch.block * batch.classes);
+    row = take(batch.block * batch.classes);
     logits = take(batch.classes);
-    out = take(batch.classes);
+    out = take(batch.block * batch.classes);
     dm = take(batch.classes);
-    decided = take(kBlock * (batch.parts + batch.classes));
+    decided = scratch;
   }
 };
 
@@ -38,13 +38,7 @@ PTD_INLINE LabelKind label_kind(const LossArgs<T>& args, int64_t y) {
   return y >= 0 && y < args.batch.classes ? LabelKind::counted : LabelKind::bad;
 }
 
-template <class T>
-PTD_INLINE void smooth(T* column, int64_t classes, T smoothing) {
-  const T floor = smoothing / T(classes);
-  for (int64_t i = 0; i < classes; ++i) column[i] = (T(1) - smoothing) * column[i] + floor;
-}
-
-// Forward of a range: finish(n, y, z, u, C) once per counted sample, skip(n) for an ignored one.
+// Forward of a range: finish(n, y, z, u) once per counted sample, skip(n, z) for any other.
 template <class T, class Finish, class Skip>
 PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin, int64_t end,
                                          T* scratch, T* saved, LossPartial* partial,
@@ -53,8 +47,8 @@ PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin,
   const int64_t classes = batch.classes;
   LossScratch<T> at(scratch, batch);
   *partial = {0.0, 0.0, -1};
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t count = end - first < kBlock ? end - first : kBlock;
+  for (int64_t first = begin; first < end; first += batch.block) {
+    const int64_t count = end - first < batch.block ? end - first : batch.block;
     const T* h = block_weights(batch, first, count, at.weights);
     T* sums = saved + first * classes;
     if (batch.decided) {
@@ -62,21 +56,26 @@ PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin,
     } else if (batch.slack) {
       row_sums(batch, h, count, sums);
     }
+    // Two passes, so that what one sample writes is out of the way before it is read again.
+    const auto column_of = [&](int64_t s) {
+      // With slack the row sums are kept, and the column is cheap to form again.
+      return (batch.slack ? at.column : sums) + s * classes;
+    };
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t y = label_at(args.labels, first + s);
+      if (label_kind(args, y) == LabelKind::counted) {
+        transition_column(batch, h + s * batch.parts, y, args.smoothing, sums + s * classes,
+                          static_cast<T*>(nullptr), column_of(s));
+      } else if (!batch.slack) {
+        memset(column_of(s), 0, sizeof(T) * classes);
+      }
+    }
     for (int64_t s = 0; s < count; ++s) {
       const int64_t n = first + s, y = label_at(args.labels, n);
-      T* row = saved + n * classes;
       const LabelKind kind = label_kind(args, y);
       if (kind == LabelKind::bad && partial->bad_sample < 0) partial->bad_sample = n;
-      if (kind != LabelKind::counted) {
-        if (!batch.slack) memset(row, 0, sizeof(T) * classes);
-        skip(n);
-        continue;
-      }
-      // With slack the row sums are kept, and the column is cheap to form again.
-      T* u = batch.slack ? at.column : row;
-      transition_column(batch, h + s * batch.parts, y, row, u);
-      smooth(u, classes, args.smoothing);
-      finish(n, y, read_row(args.logits, n, classes, at.logits), u);
+      const T* z = read_row(args.logits, n, classes, at.logits);
+      kind == LabelKind::counted ? finish(n, y, z, column_of(s)) : skip(n, z);
     }
   }
 }
@@ -93,7 +92,7 @@ void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratc
     partial->loss += double(weight) * double(loss);
     partial->weight += double(weight);
   };
-  const auto skip = [&](int64_t n) {
+  const auto skip = [&](int64_t n, const T*) {
     if (losses) losses[n] = T(0);
   };
   for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
@@ -114,72 +113,83 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
       store(q + i, (column <= Vec<T>{} ? Vec<T>{} : e * column) / sums.column_sum, n_left);
     }
   };
-  const auto skip = [&](int64_t n) {
-    LossScratch<T> at(scratch, args.batch);
-    T* q = posterior + n * classes;
-    const T* z = read_row(args.logits, n, classes, at.logits);
-    softmax_row(z, classes, q);
+  const auto skip = [&](int64_t n, const T* z) {
+    softmax_row(z, classes, posterior + n * classes);
   };
   for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
 }
 
-// Backward of a range. pull(n, s, y, z, u, grad_z, grad_u) writes the gradients of one counted
-// sample with respect to its logits and to the smoothed column; skip(n, grad_z) those of an
-// ignored one. The rest, from the column to slack, parts and weights, is the same for all.
-template <class T, class PullSample, class Skip>
+// Backward of a range. Of every counted sample measure(z, u, exps) takes what is needed of all its
+// classes, and pull(n, y, z, u, measured, grad_z, grad_u) writes the gradients with respect to its
+// logits, where `exps` stood, and to its smoothed column; skip(n, z, grad_z) does so for any other.
+// The rest, from the column to slack, parts and weights, is the same for all.
+template <class T, class Measure, class PullSample, class Skip>
 PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, int64_t end,
                                         T* scratch, const T* saved, const Gradients<T>& grads,
-                                        const PullSample& pull, const Skip& skip) {
+                                        const Measure& measure, const PullSample& pull,
+                                        const Skip& skip) {
   const Batch<T>& batch = args.batch;
   const int64_t classes = batch.classes;
   const bool transition = wants_transition(grads);
   LossScratch<T> at(scratch, batch);
-  int64_t labels[kBlock];
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t count = end - first < kBlock ? end - first : kBlock;
+  int64_t labels[kWideBlock];
+  ColumnSums<T> measured[kWideBlock];
+  for (int64_t first = begin; first < end; first += batch.block) {
+    const int64_t count = end - first < batch.block ? end - first : batch.block;
     const T* h = block_weights(batch, first, count, at.weights);
+    const T* sums = saved + first * classes;
+    const T* columns = batch.slack ? at.column : sums;
+    const auto grad_row = [&](int64_t s) {
+      T* buffer = at.out + s * classes;
+      return grads.logits.data ? output_row(grads.logits, first + s, buffer) : buffer;
+    };
+    // Three passes, so that what one sample writes is out of the way before it is read again.
     for (int64_t s = 0; s < count; ++s) {
-      const int64_t n = first + s, y = label_at(args.labels, n);
-      const bool counted = label_kind(args, y) == LabelKind::counted;
+      const int64_t y = label_at(args.labels, first + s);
+      labels[s] = label_kind(args, y) == LabelKind::counted ? y : -1;
+      if (!batch.slack || labels[s] < 0) continue;
+      transition_column(batch, h + s * batch.parts, y, args.smoothing, sums + s * classes,
+                        at.row + s * classes, at.column + s * classes);
+    }
+    for (int64_t s = 0; s < count; ++s) {
+      if (labels[s] < 0) continue;
+      const T* z = read_row(args.logits, first + s, classes, at.logits);
+      measured[s] = measure(z, columns + s * classes, grad_row(s));
+    }
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t n = first + s;
       T* entry = at.entry + s * classes;
       T* row = at.row + s * classes;
-      T* grad_z = grads.logits.data ? output_row(grads.logits, n, at.out) : at.out;
       const T* z = read_row(args.logits, n, classes, at.logits);
-      labels[s] = counted ? y : -1;
-      if (!counted) {
+      if (labels[s] < 0) {
         memset(entry, 0, sizeof(T) * classes);
         memset(row, 0, sizeof(T) * classes);
-        skip(n, z, grad_z);
+        skip(n, z, grad_row(s));
       } else {
-        const T* sums = saved + n * classes;
-        const T* u = sums;
-        if (batch.slack) {
-          transition_column(batch, h + s * batch.parts, y, sums, at.column);
-          if (transition) memcpy(row, at.column, sizeof(T) * classes);
-          smooth(at.column, classes, args.smoothing);
-          u = at.column;
-        }
-        pull(n, y, z, u, grad_z, entry);
-        if (transition) {
-          // du'/dM = [M > 0] ([k = y] - u') / r, for u' the column before smoothing.
-          for (int64_t i = 0; i < classes; ++i) {
-            entry[i] *= T(1) - args.smoothing;
-            if (!batch.slack) continue;
-            entry[i] *= inverse_row_sum(sums[i]);
-            row[i] *= entry[i];
-          }
-        }
+        pull(n, labels[s], z, columns + s * classes, measured[s], grad_row(s), entry);
       }
-      if (grads.logits.data) write_row(grads.logits, n, classes, grad_z);
+      if (grads.logits.data) write_row(grads.logits, n, classes, grad_row(s));
     }
-    if (transition) {
-      const Pull<T> block{at.entry, at.row, labels, nullptr};
-      if (batch.decided) {
-        decided_spread_slack(batch, *batch.decided, h, count, block, at.decided, grads.slack,
-                             grads.slack_rows);
-      } else {
-        spread(batch, h, first, count, block, grads, at.dm);
-      }
+    if (!transition) continue;
+    for (int64_t s = 0; s < count; ++s) {
+      // du'/dM = [M > 0] ([k = y] - u') / r, for u' the column before smoothing.
+      for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+        T* entry = at.entry + s * classes + i;
+        T* row = at.row + s * classes + i;
+        Vec<T> d = (T(1) - args.smoothing) * load(entry, left);
+        if (batch.slack) {
+          d *= inverse_row_sums<T>(load(sums + s * classes + i, left));
+          store(row, d * load(row, left), left);
+        }
+        store(entry, d, left);
+      });
+    }
+    const Pull<T> block{at.entry, at.row, labels, nullptr};
+    if (batch.decided) {
+      decided_spread_slack(batch, *batch.decided, h, count, block, at.decided, grads.slack,
+                           grads.slack_rows);
+    } else {
+      spread(batch, h, first, count, block, grads, at.dm);
     }
   }
 }
@@ -189,23 +199,25 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
                    const T* grad_loss, int64_t grad_stride, T scale, const T* saved,
                    const Gradients<T>& grads) {
   const int64_t classes = args.batch.classes;
-  const auto pull = [&](int64_t n, int64_t y, const T* z, const T* u, T* grad_z, T* grad_u) {
-    const ColumnSums<T> sums = column_sums(z, u, classes, args.smoothing > T(0), grad_z);
+  const auto measure = [&](const T* z, const T* u, T* exps) {
+    return column_sums(z, u, classes, args.smoothing > T(0), exps);
+  };
+  const auto pull = [&](int64_t n, int64_t y, const T* z, const T* u, const ColumnSums<T>& sums,
+                        T* grad_z, T* grad_u) {
     const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
     const T weight = args.class_weight ? args.class_weight[y] : T(1);
     const T factor = grad_loss[n * grad_stride] * scale * weight;
-    for (int64_t i = 0; i < classes; i += kLanes<T>) {
-      const int64_t left = classes - i;
+    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
       const Vec<T> column = load(u + i, left), e = load(grad_z + i, left);
       const Vec<T> column_e = column_exp(sums, z + i, e, left);
       const Vec<T> joint = column <= Vec<T>{} ? Vec<T>{} : column_e * column;
       store(grad_z + i, factor * (terms.softmax * e + terms.posterior * joint), left);
       store(grad_u + i, (factor * terms.posterior) * column_e, left);
-    }
+    });
     grad_z[y] += factor * terms.label;
   };
   const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
-  backward_through_column(args, begin, end, scratch, saved, grads, pull, skip);
+  backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
 }
 
 // dz_i = q_i (G_i - <G, q>),  du_i = dz_i / u_i.
@@ -213,14 +225,17 @@ template <class T>
 void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
                               const T* grad, const T* saved, const Gradients<T>& grads) {
   const int64_t classes = args.batch.classes;
-  const auto pull = [&](int64_t n, int64_t, const T* z, const T* u, T* grad_z, T* grad_u) {
+  const auto measure = [&](const T* z, const T* u, T* exps) {
+    return column_sums(z, u, classes, args.smoothing > T(0), exps);
+  };
+  const auto pull = [&](int64_t n, int64_t, const T* z, const T* u, const ColumnSums<T>& sums,
+                        T* grad_z, T* grad_u) {
     const T* g = grad + n * classes;
-    const ColumnSums<T> sums = column_sums(z, u, classes, args.smoothing > T(0), grad_u);
     Vec<T> dot{};
     for (int64_t i = 0; i < classes; i += kLanes<T>) {
       const int64_t left = classes - i;
       const Vec<T> column = load(u + i, left);
-      const Vec<T> e = column_exp(sums, z + i, load(grad_u + i, left), left) / sums.column_sum;
+      const Vec<T> e = column_exp(sums, z + i, load(grad_z + i, left), left) / sums.column_sum;
       const Vec<T> q = column <= Vec<T>{} ? Vec<T>{} : e * column;
       dot += q * load(g + i, left);
       store(grad_u + i, e, left);
@@ -239,7 +254,7 @@ void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t en
     for (int64_t i = 0; i < classes; ++i) mean += grad_z[i] * g[i];
     for (int64_t i = 0; i < classes; ++i) grad_z[i] *= g[i] - mean;
   };
-  backward_through_column(args, begin, end, scratch, saved, grads, pull, skip);
+  backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
 }
 
 }  // namespace PTD_ISA

@@ -123,6 +123,12 @@ PTD_INLINE Vec<T> load_or(const T* p, int64_t n, T fill) {
   return index < splat(T(n)) ? load(p, n) : splat(fill);
 }
 
+// body(i, n) for every vector of a row: lanes i.., of which the first n belong to the row.
+template <class T, class Body>
+PTD_INLINE void for_lanes(int64_t size, const Body& body) {
+  for (int64_t i = 0; i < size; i += kLanes<T>) body(i, size - i);
+}
+
 // Bit b of the result is set where lane b of a comparison is true.
 #if defined(__AVX512DQ__)
 PTD_INLINE uint32_t lane_bits(Simd<float>::Mask m) { return _mm512_movepi32_mask((__m512i)m); }

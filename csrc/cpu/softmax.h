@@ -40,7 +40,7 @@ PTD_INLINE T exp_row(const T* z, T shift, int64_t classes, T* out) {
 template <class T>
 PTD_INLINE void softmax_row(const T* z, int64_t classes, T* g) {
   const T inverse = T(1) / exp_row(z, largest(z, classes), classes, g);
-  for (int64_t i = 0; i < classes; ++i) g[i] *= inverse;
+  for_lanes<T>(classes, [&](int64_t i, int64_t n) { store(g + i, inverse * load(g + i, n), n); });
 }
 
 // The sums of loss_terms.h. `exps` receives e_i where it is asked for.

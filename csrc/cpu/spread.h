@@ -72,28 +72,46 @@ PTD_INLINE T column_factor(const Pull<T>& pull, int64_t classes, int64_t s, int6
   return pull.labels ? T(pull.labels[s] == k) : pull.column[s * classes + k];
 }
 
-// Slack alone, which is what revision trains.
+// Slack alone, which is what revision trains: the gradient of K columns stays in registers while
+// the block's samples pass.
+template <int K, class T>
+PTD_INLINE void spread_slack_columns(const Batch<T>& batch, const T* h, int64_t count,
+                                     const Pull<T>& pull, int64_t k, T* grad_slack) {
+  constexpr int S = 4;
+  const int64_t classes = batch.classes, parts = batch.parts;
+  const T* columns = batch.columns + k * parts * classes;
+  const T* slack = batch.slack + k * classes;
+  for_lanes<T>(classes, [&](int64_t i, int64_t n) {
+    Vec<T> d[K] = {};
+    const auto add = [&](auto& m, int64_t s, int samples) {
+      combine_tile(h + s * parts, columns, slack, parts, classes, i, m);
+      for (int t = 0; t < samples; ++t) {
+        const int64_t at = (s + t) * classes + i;
+        const Vec<T> entry = load(pull.entry + at, n), row = load(pull.row + at, n);
+        for (int c = 0; c < K; ++c) {
+          const Vec<T> open = column_factor(pull, classes, s + t, k + c) * entry - row;
+          d[c] += m[t][c] <= Vec<T>{} ? Vec<T>{} : open;
+        }
+      }
+    };
+    Vec<T> m[S][K], single[1][K];
+    int64_t s = 0;
+    for (; s + S <= count; s += S) add(m, s, S);
+    for (; s < count; ++s) add(single, s, 1);
+    for (int c = 0; c < K; ++c) {
+      T* grad = grad_slack + (k + c) * classes + i;
+      store(grad, load(grad, n) + d[c], n);
+    }
+  });
+}
+
 template <class T>
 PTD_INLINE void spread_slack(const Batch<T>& batch, const T* h, int64_t count, const Pull<T>& pull,
                              T* grad_slack) {
-  const int64_t classes = batch.classes;
-  for_each_tile(batch, h, count,
-                [&]<int S, int K>(int64_t s, int64_t k, int64_t i, Vec<T>(&m)[S][K]) {
-                  const int64_t n = classes - i;
-                  Vec<T> d[K] = {};
-                  for (int t = 0; t < S; ++t) {
-                    const int64_t at = (s + t) * classes + i;
-                    const Vec<T> entry = load(pull.entry + at, n), row = load(pull.row + at, n);
-                    for (int c = 0; c < K; ++c) {
-                      const Vec<T> open = column_factor(pull, classes, s + t, k + c) * entry - row;
-                      d[c] += m[t][c] <= Vec<T>{} ? Vec<T>{} : open;
-                    }
-                  }
-                  for (int c = 0; c < K; ++c) {
-                    T* grad = grad_slack + (k + c) * classes + i;
-                    store(grad, load(grad, n) + d[c], n);
-                  }
-                });
+  int64_t k = 0;
+  for (; k + 2 <= batch.classes; k += 2)
+    spread_slack_columns<2>(batch, h, count, pull, k, grad_slack);
+  if (k < batch.classes) spread_slack_columns<1>(batch, h, count, pull, k, grad_slack);
 }
 
 // With slack and any of the other gradients.
@@ -109,14 +127,18 @@ PTD_INLINE void spread_revised(const Batch<T>& batch, const T* h, int64_t begin,
     }
     for (int64_t k = 0; k < classes; ++k) {
       const int64_t at = k * parts * classes;
-      combine_column(h + s * parts, batch.columns + at, batch.slack + k * classes, parts, classes,
-                     dm);
       const T factor = column_factor(pull, classes, s, k);
-      for (int64_t i = 0; i < classes; ++i) {
-        const int64_t si = s * classes + i;
-        dm[i] = dm[i] <= T(0) ? T(0) : factor * pull.entry[si] - pull.row[si];
-        if (grads.slack) grads.slack[k * classes + i] += dm[i];
-      }
+      combine_column(h + s * parts, batch.columns + at, batch.slack + k * classes, parts, classes,
+                     [&](int64_t i, int64_t n, Vec<T> m) {
+                       const int64_t si = s * classes + i;
+                       const Vec<T> open =
+                           factor * load(pull.entry + si, n) - load(pull.row + si, n);
+                       const Vec<T> d = m <= Vec<T>{} ? Vec<T>{} : open;
+                       store(dm + i, d, n);
+                       if (!grads.slack) return;
+                       T* grad = grads.slack + k * classes + i;
+                       store(grad, load(grad, n) + d, n);
+                     });
       spread_column(h + s * parts, batch.columns + at, dm, parts, classes,
                     grads.columns ? grads.columns + at : nullptr, grad_h);
     }

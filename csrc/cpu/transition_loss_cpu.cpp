@@ -1,7 +1,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include "../transition_loss.h"
-#include "decide.h"
+#include "decision.h"
 #include "gradients.h"
 #include "loss_args.h"
 
@@ -11,7 +11,8 @@ namespace {
 template <class T>
 std::tuple<Tensor, Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
                                            const Tensor& labels, const OptionalTensor& weights,
-                                           const Tensor& parts, const OptionalTensor& slack,
+                                           const Tensor& parts, const OptionalTensor& support,
+                                           const OptionalTensor& slack,
                                            const OptionalTensor& class_weight,
                                            const LossOptions& options) {
   const ScalarType dtype = parts.scalar_type();
@@ -22,8 +23,7 @@ std::tuple<Tensor, Tensor, Tensor> forward(const Sizes& sizes, const Tensor& log
   T* losses = static_cast<T*>(loss.data_ptr());
 
   BatchInputs<T> inputs(sizes, weights, parts, slack);
-  const auto decision = Decision<T>::make(inputs.batch);
-  if (decision) inputs.batch.decided = &decision->decided();
+  const Decision<T> decision(inputs.batch, support, /*for_row_sums=*/true);
   const OptionalTensor dense_weight = contiguous(class_weight);
   const LossArgs<T> args = loss_args(inputs.batch, logits, labels, dense_weight, options);
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
@@ -50,7 +50,7 @@ std::tuple<Tensor, Tensor, Tensor> forward(const Sizes& sizes, const Tensor& log
 
 std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_labels,
                                                    OptionalTensor weights, Tensor parts,
-                                                   OptionalTensor slack,
+                                                   OptionalTensor support, OptionalTensor slack,
                                                    OptionalTensor class_weight, int64_t importance,
                                                    double max_importance, int64_t reduction,
                                                    int64_t ignore_index, double smoothing) {
@@ -58,23 +58,24 @@ std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_l
   const Sizes sizes =
       check_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, options);
   return parts.scalar_type() == ScalarType::Double
-             ? forward<double>(sizes, logits, noisy_labels, weights, parts, slack, class_weight,
-                               options)
-             : forward<float>(sizes, logits, noisy_labels, weights, parts, slack, class_weight,
-                              options);
+             ? forward<double>(sizes, logits, noisy_labels, weights, parts, support, slack,
+                               class_weight, options)
+             : forward<float>(sizes, logits, noisy_labels, weights, parts, support, slack,
+                              class_weight, options);
 }
 
 template <class T>
 FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const Tensor& logits,
                      const Tensor& labels, const OptionalTensor& weights, const Tensor& parts,
-                     const OptionalTensor& slack, const OptionalTensor& class_weight,
-                     const Tensor& saved_weight, const Tensor& saved, const LossOptions& options,
-                     const Needs& needs) {
+                     const OptionalTensor& support, const OptionalTensor& slack,
+                     const OptionalTensor& class_weight, const Tensor& saved_weight,
+                     const Tensor& saved, const LossOptions& options, const Needs& needs) {
   BatchInputs<T> inputs(sizes, weights, parts, slack);
   // Slack is what revision trains at every step; parts and weights want every entry's own gradient.
-  std::unique_ptr<Decision<T>> decision;
-  if (needs.slack && !needs.weights && !needs.parts) decision = Decision<T>::make(inputs.batch);
-  if (decision) inputs.batch.decided = &decision->decided();
+  std::optional<Decision<T>> decision;
+  if (needs.slack && !needs.weights && !needs.parts) {
+    decision.emplace(inputs.batch, support, /*for_row_sums=*/false);
+  }
   const OptionalTensor dense_weight = contiguous(class_weight);
   const LossArgs<T> args = loss_args(inputs.batch, logits, labels, dense_weight, options);
   const bool transition = needs.weights || needs.parts || needs.slack;
@@ -93,21 +94,21 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const Tensor& 
 }
 
 FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels,
-                                     OptionalTensor weights, Tensor parts, OptionalTensor slack,
-                                     OptionalTensor class_weight, Tensor saved_weight,
-                                     Tensor saved_column, int64_t importance, double max_importance,
-                                     int64_t reduction, int64_t ignore_index, double smoothing,
-                                     bool need_logits, bool need_weights, bool need_parts,
-                                     bool need_slack) {
+                                     OptionalTensor weights, Tensor parts, OptionalTensor support,
+                                     OptionalTensor slack, OptionalTensor class_weight,
+                                     Tensor saved_weight, Tensor saved_column, int64_t importance,
+                                     double max_importance, int64_t reduction, int64_t ignore_index,
+                                     double smoothing, bool need_logits, bool need_weights,
+                                     bool need_parts, bool need_slack) {
   const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
   const Sizes sizes =
       check_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, options);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   return parts.scalar_type() == ScalarType::Double
-             ? backward<double>(sizes, grad_loss, logits, noisy_labels, weights, parts, slack,
-                                class_weight, saved_weight, saved_column, options, needs)
-             : backward<float>(sizes, grad_loss, logits, noisy_labels, weights, parts, slack,
-                               class_weight, saved_weight, saved_column, options, needs);
+             ? backward<double>(sizes, grad_loss, logits, noisy_labels, weights, parts, support,
+                                slack, class_weight, saved_weight, saved_column, options, needs)
+             : backward<float>(sizes, grad_loss, logits, noisy_labels, weights, parts, support,
+                               slack, class_weight, saved_weight, saved_column, options, needs);
 }
 
 }  // namespace

@@ -3,8 +3,12 @@
 // one of them must never be the one the linker keeps for another.
 #pragma once
 
+#if defined(__CUDACC_RTC__)  // NVRTC has the functions built in, and no headers
+using int64_t = long long;
+#else
 #include <math.h>
 #include <stdint.h>
+#endif
 
 #if defined(__CUDACC__)
 #define PTD_HD __host__ __device__ __forceinline__

@@ -1,0 +1,207 @@
+"""Forward plus backward of `ptd_ext.forward_loss` on the CPU, against torch code for the same loss.
+
+Prints how many times faster it is than each peer, all timed in turns in one run, and writes every
+figure to a CSV. `F.cross_entropy`, which corrects nothing, stands beside them as the floor.
+
+    python benchmarks/bench_transition_loss.py [--seconds 1] [--out FILE] [--only C=10 …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import peers
+import torch
+from measure import interleaved, machine, peak_memory, quantiles, write_csv
+from torch import Tensor
+from torch.nn import functional as F
+
+import ptd_ext
+
+SIZES = [
+    (128, 10, 10),
+    (128, 10, 20),
+    (1024, 10, 20),
+    (128, 14, 20),
+    (128, 100, 20),
+    (1024, 100, 20),
+    (256, 1000, 20),
+]
+DENSE_SIZES = [(128, 10, 20), (128, 100, 20)]
+LOOP_SIZES = [(128, 10, 10), (128, 10, 20), (128, 14, 20)]  # elsewhere it takes seconds a step
+SLACK = {"none": 0.0, "small": 1e-3, "large": 0.1}
+OURS, FLOOR, LOOP = "ptd_ext", "cross_entropy", "sample_loop"
+
+
+def simplex_projection(rows: Tensor) -> Tensor:
+    """Row-wise Euclidean projection onto the simplex."""
+    ordered = rows.sort(-1, descending=True).values
+    excess = ordered.cumsum(-1) - 1
+    rank = torch.arange(1, rows.shape[-1] + 1)
+    support = (ordered > excess / rank).sum(-1, keepdim=True)
+    return (rows - excess.gather(-1, support - 1) / support).clamp(min=0)
+
+
+def make_parts(count: int, classes: int, kind: str) -> Tensor:
+    """Part transitions with 60 % of the mass on the diagonal.
+
+    "projected" rows are least-squares estimates from noisy posteriors, projected onto the simplex
+    as Eq. 4 does, most of them exactly zero off the diagonal; "dense" rows have no zeros.
+    """
+    if kind == "dense":
+        rows = torch.randn(count, classes, classes).softmax(-1)
+        return 0.6 * torch.eye(classes) + 0.4 * rows
+    estimate = 0.6 * torch.eye(classes) + 0.15 * torch.randn(count, classes, classes)
+    return simplex_projection(estimate)
+
+
+def contestants(
+    logits: Tensor, labels: Tensor, weights: Tensor, parts: Tensor, slack: Tensor | None, loop: bool
+) -> dict[str, Callable[[], Tensor]]:
+    """Every way of getting the loss, as a function without arguments."""
+    arguments = (logits, labels, weights, parts, slack)
+    losses = {
+        OURS: ptd_ext.forward_loss,
+        "eager_full": peers.eager_full,
+        "eager_column": peers.eager_column,
+        "compile_full": torch.compile(peers.eager_full, dynamic=False),
+        "compile_column": torch.compile(peers.eager_column, dynamic=False),
+    }
+    if loop:
+        losses[LOOP] = peers.sample_loop
+    named = {name: (lambda loss=loss: loss(*arguments)) for name, loss in losses.items()}
+    named[FLOOR] = lambda: F.cross_entropy(logits, labels)
+    return named
+
+
+def measure_case(size: tuple[int, int, int], slack_kind: str, parts_kind: str, seconds: float):
+    """All contestants at one size: rows for the CSV."""
+    samples, classes, count = size
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    logits = torch.randn(samples, classes).requires_grad_()
+    labels = torch.randint(classes, (samples,))
+    weights = simplex_projection(0.5 * torch.randn(samples, count))
+    parts = make_parts(count, classes, parts_kind)
+    slack = None
+    if slack_kind != "none":
+        slack = (SLACK[slack_kind] * torch.randn(classes, classes)).requires_grad_()
+    leaves = [logits] if slack is None else [logits, slack]
+    losses = contestants(logits, labels, weights, parts, slack, size in LOOP_SIZES)
+
+    def step(loss: Callable[[], Tensor]) -> Tensor:
+        for leaf in leaves:
+            leaf.grad = None
+        result = loss()
+        result.backward()
+        return result.detach()
+
+    steps = {name: (lambda loss=loss: step(loss)) for name, loss in losses.items()}
+    values = {name: float(run()) for name, run in steps.items()}
+    times = interleaved(steps, seconds)
+    inputs = sum(t.numel() * t.element_size() for t in (logits, weights, parts))
+    for name, run in steps.items():
+        median, p20, p80 = quantiles(times[name])
+        apart = abs(values[name] - values[OURS])
+        yield {
+            "samples": samples,
+            "classes": classes,
+            "parts": count,
+            "parts_kind": parts_kind,
+            "nonzero_share": round((parts != 0).float().mean().item(), 4),
+            "slack": slack_kind,
+            "contestant": name,
+            "median_us": round(median, 2),
+            "p20_us": round(p20, 2),
+            "p80_us": round(p80, 2),
+            "peak_bytes": peak_memory(run),
+            "input_bytes": inputs,
+            "same_loss": "floor" if name == FLOOR else ("yes" if apart <= 1e-4 else f"{apart:.1e}"),
+        }
+
+
+def summarise(rows: list[dict]) -> dict:
+    """Ratios of one case, from its rows."""
+    median = {row["contestant"]: row["median_us"] for row in rows}
+    ours = median[OURS]
+    rivals = {name: time for name, time in median.items() if name not in (OURS, FLOOR)}
+    best = min(rivals, key=rivals.get)
+    memory = next(row for row in rows if row["contestant"] == OURS)
+    return {
+        "median": median,
+        "best": best,
+        "ratio": rivals[best] / ours,
+        "loop": median[LOOP] / ours if LOOP in median else None,
+        "floor": ours / median[FLOOR],
+        "memory": memory["peak_bytes"] / memory["input_bytes"],
+        "same": all(row["same_loss"] in ("yes", "floor") for row in rows),
+    }
+
+
+HEADER = (
+    f"{'N':>5}{'C':>6}{'R':>4}  {'parts':<10}{'slack':<7}{'ptd_ext':>10}{'best peer':>11}  "
+    f"{'':<15}{'ratio':>6}{'loop':>7}{'÷ CE':>6}{'memory':>8}"
+)
+
+
+def line(key: tuple, s: dict) -> str:
+    (samples, classes, parts), slack, kind = key
+    loop = f"{s['loop']:.0f}" if s["loop"] else ""
+    note = "" if s["same"] else "  losses differ"
+    return (
+        f"{samples:>5}{classes:>6}{parts:>4}  {kind:<10}{slack:<7}{s['median'][OURS]:>8.0f}us"
+        f"{s['median'][s['best']]:>9.0f}us  {s['best']:<15}{s['ratio']:>6.1f}{loop:>7}"
+        f"{s['floor']:>6.2f}{s['memory']:>8.2f}{note}"
+    )
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def print_totals(cases: dict[tuple, dict]) -> None:
+    def ratios(slack: str, fewest_classes: int = 0) -> list[float]:
+        return [
+            s["ratio"]
+            for (size, kind, parts), s in cases.items()
+            if kind == slack and parts == "projected" and size[1] >= fewest_classes
+        ]
+
+    print("\nGeometric mean of the ratio to the best peer, projected parts:")
+    for slack in SLACK:
+        large = geometric_mean(ratios(slack, 100))
+        print(f"  slack {slack:<6}{geometric_mean(ratios(slack)):6.1f}   (C ≥ 100: {large:.1f})")
+    print(f"Smallest ratio anywhere: {min(s['ratio'] for s in cases.values()):.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=2.0, help="of timing per case")
+    parser.add_argument("--classes", type=int, nargs="*", help="only these numbers of classes")
+    default = Path(__file__).parent / "results" / "transition_loss_cpu.csv"
+    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
+    arguments = parser.parse_args()
+
+    cases = [(size, slack, "projected") for size in SIZES for slack in SLACK]
+    cases += [(size, slack, "dense") for size in DENSE_SIZES for slack in SLACK]
+    if arguments.classes:
+        cases = [case for case in cases if case[0][1] in arguments.classes]
+    about = machine()
+    print(", ".join(f"{name} {value}" for name, value in about.items()))
+    print(HEADER)
+    table, summaries = [], {}
+    for size, slack, kind in cases:
+        rows = list(measure_case(size, slack, kind, arguments.seconds))
+        summaries[size, slack, kind] = summarise(rows)
+        print(line((size, slack, kind), summaries[size, slack, kind]), flush=True)
+        table += [row | about for row in rows]
+    print_totals(summaries)
+    write_csv(arguments.out, table)
+    print(f"Written to {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

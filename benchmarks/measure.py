@@ -1,0 +1,93 @@
+"""Timing side by side, peak memory, and tables with what they were measured on."""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import ptd_ext
+from ptd_ext import _C
+
+
+def interleaved(steps: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
+    """Microseconds per call of each step. They take turns, so that a slow moment hits them all."""
+    batch = {}
+    for name, step in steps.items():
+        for _ in range(3):
+            step()
+        start = time.perf_counter()
+        step()
+        # At least a millisecond per turn, so that turning costs nothing.
+        batch[name] = max(1, round(1e-3 / (time.perf_counter() - start)))
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or min(map(len, times.values())) < 5:
+        for name, step in steps.items():
+            for _ in range(batch[name]):
+                start = time.perf_counter()
+                step()
+                times[name].append(1e6 * (time.perf_counter() - start))
+    return times
+
+
+def quantiles(times: list[float]) -> tuple[float, float, float]:
+    """Median, 20th and 80th percentile."""
+    fifths = statistics.quantiles(times, n=5)
+    return statistics.median(times), fifths[0], fifths[3]
+
+
+def peak_memory(step: Callable[[], object]) -> int:
+    """The most bytes that a call of `step` holds at once, as torch's CPU allocator sees it."""
+    step()
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        step()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+def machine() -> dict[str, object]:
+    """What the figures were measured on."""
+    return {
+        "cpu": _cpu_name(),
+        "cpu_isa": _C.cpu_isa(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "ptd_ext": ptd_ext.__version__,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def write_csv(path: Path, rows: list[dict[str, object]]) -> None:
+    """Written to a temporary name and renamed: a table is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fields = list(dict.fromkeys(key for row in rows for key in row))
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".csv")
+    with os.fdopen(handle, "w", newline="") as file:
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    os.chmod(name, 0o644)
+    os.replace(name, path)
