@@ -17,11 +17,13 @@ import argparse
 import csv
 import ctypes
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -186,7 +188,8 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
     sources = arguments.kernels or sorted(CUDA.glob("*_kernels.cuh"))
-    rows = [usage for source in sources for usage in usages(source.resolve())]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        rows = [usage for found in pool.map(usages, map(Path.resolve, sources)) for usage in found]
     if not rows:
         sys.exit(f"{CUDA} holds no *_kernels.cuh.")
     print(table(rows))

@@ -99,15 +99,28 @@ def register() -> None:
 # ---- Shapes
 
 
+def _check_devices(op: FusedOp, tensors: Sequence[Tensor | None]) -> None:
+    device = tensors[0].device
+    for name, tensor in zip(op.tensors, tensors, strict=True):
+        if tensor is not None and tensor.device != device:
+            raise RuntimeError(
+                f"{op.name}: {name} must be on the device of logits, {device}; it is on "
+                f"{tensor.device}."
+            )
+
+
 def _fake_transition_loss(
     logits, noisy_labels, weights, parts, support, slack, class_weight, *options
 ):
+    tensors = (logits, noisy_labels, weights, parts, support, slack, class_weight)
+    _check_devices(TRANSITION_LOSS, tensors)
     reduction = options[2]
     loss = parts.new_empty([logits.shape[0]] if reduction == REDUCTIONS["none"] else [])
     return loss, parts.new_empty([]), _fake_saved_column(logits, parts, slack)
 
 
 def _fake_clean_posterior(logits, noisy_labels, weights, parts, slack, *options):
+    _check_devices(CLEAN_POSTERIOR, (logits, noisy_labels, weights, parts, slack))
     return parts.new_empty(logits.shape), _fake_saved_column(logits, parts, slack)
 
 
@@ -118,6 +131,7 @@ def _fake_saved_column(logits: Tensor, parts: Tensor, slack: Tensor | None) -> T
 
 
 def _fake_noisy_posterior(logits, weights, parts, slack):
+    _check_devices(NOISY_POSTERIOR, (logits, weights, parts, slack))
     saved = parts.new_empty([0] if slack is None else logits.shape)
     return parts.new_empty(logits.shape), saved
 
@@ -152,11 +166,13 @@ def _like_slack(slack: Tensor) -> Tensor:
 # ---- Gradients
 
 
-def backward(op: FusedOp, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+def backward(
+    op: FusedOp, ctx: Any, grad: Tensor, backward_op: Callable[..., Any] | None = None
+) -> tuple[Tensor | None, ...]:
     """Gradients of all inputs, computed by one call of the backward operator."""
     asked = ctx.needs_input_grad
     logits, weights, parts, slack = op.positions
-    gradients = op.backward_op(
+    gradients = (backward_op or op.backward_op)(
         grad, *ctx.saved_tensors, *ctx.options,
         asked[logits], asked[weights], asked[parts], asked[slack],
     )  # fmt: skip
@@ -177,14 +193,10 @@ def _register_gradients(op: FusedOp) -> None:
         ctx.set_materialize_grads(False)
 
     def setup_second(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
-        ctx.save_for_backward(*inputs[: 1 + count])
-        saved = len(op.forward_op._schema.returns) - 1
-        ctx.options = inputs[1 + count + saved : -4]
-        ctx.needs = inputs[-4:]
-        ctx.set_materialize_grads(False)
+        set_second_context(op, ctx, inputs)
 
     def second(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        return _second_backward(op, ctx, grads)
+        return second_backward(op, ctx, grads)
 
     name = f"ptd_ext::{op.name}"
     torch.library.register_autograd(
@@ -196,38 +208,44 @@ def _register_gradients(op: FusedOp) -> None:
     _register_vmap(f"{name}_backward")
 
 
-def _second_backward(
+def set_second_context(op: FusedOp, ctx: Any, inputs: Sequence[Any]) -> None:
+    """Keep what `second_backward` reads of the inputs of the backward operator."""
+    count = 1 + len(op.tensors)
+    saved = len(op.forward_op._schema.returns) - 1
+    ctx.save_for_backward(*inputs[:count])
+    ctx.options = inputs[count + saved : -4]
+    ctx.needs = inputs[-4:]
+    ctx.set_materialize_grads(False)
+
+
+def second_backward(
     op: FusedOp, ctx: Any, grads: Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
     """The gradient of the backward operator, by differentiating the definition twice."""
-    with torch.enable_grad():
-        grad, *tensors = (
-            t.detach().requires_grad_(t.is_floating_point()) if t is not None else None
-            for t in ctx.saved_tensors
-        )
-        result = op.define(*tensors, *ctx.options)
-        at = [p for p, need in zip(op.positions, ctx.needs, strict=True) if need]
-        first = torch.autograd.grad(
-            result, [tensors[p] for p in at], grad, create_graph=True, allow_unused=True
-        )
-        outer = [g for g, need in zip(grads, ctx.needs, strict=True) if need]
-        pairs = [
-            (f, g) for f, g in zip(first, outer, strict=True) if f is not None and g is not None
-        ]
-        pairs = [(f, g) for f, g in pairs if f.requires_grad]
-        wanted = [(0, grad), *((1 + p, tensors[p]) for p in op.positions)]
-        wanted = [(p, t) for p, t in wanted if t is not None and ctx.needs_input_grad[p]]
-        answer: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-        if pairs and wanted:
-            second = torch.autograd.grad(
-                [f for f, _ in pairs],
-                [t for _, t in wanted],
-                [g for _, g in pairs],
-                allow_unused=True,
-            )
-            for (p, _), value in zip(wanted, second, strict=True):
-                answer[p] = value
-    return tuple(answer)
+    grad, *tensors = ctx.saved_tensors
+    at = [p for p in op.positions if tensors[p] is not None]
+    needed = [p for p, need in zip(op.positions, ctx.needs, strict=True) if need]
+
+    def define(*leaves: Tensor) -> Tensor:
+        filled = list(tensors)
+        for p, leaf in zip(at, leaves, strict=True):
+            filled[p] = leaf
+        return op.define(*filled, *ctx.options)
+
+    def gradients(grad: Tensor, *leaves: Tensor) -> list[Tensor]:
+        _, pull = torch.func.vjp(define, *leaves)
+        found = dict(zip(at, pull(grad), strict=True))
+        return [found[p] for p in needed]
+
+    first, pull = torch.func.vjp(gradients, grad, *(tensors[p] for p in at))
+    outer = [g for g, need in zip(grads, ctx.needs, strict=True) if need]
+    outer = [torch.zeros_like(f) if g is None else g for f, g in zip(first, outer, strict=True)]
+    second = pull(outer)
+    result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
+    for p, value in zip([0, *(1 + p for p in at)], second, strict=True):
+        if ctx.needs_input_grad[p]:
+            result[p] = value
+    return tuple(result)
 
 
 def _register_project_transition() -> None:
@@ -237,12 +255,11 @@ def _register_project_transition() -> None:
     def first(ctx: Any, grad: Tensor) -> Tensor:
         return torch.ops.ptd_ext.project_transition_backward(grad, *ctx.saved_tensors)
 
-    def second(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            grad, matrix = (t.detach().requires_grad_() for t in ctx.saved_tensors)
-            result = reference.project_transition(matrix)
-            (inner,) = torch.autograd.grad(result, matrix, grad, create_graph=True)
-            return torch.autograd.grad(inner, (grad, matrix), outer)
+    def second(ctx: Any, outer: Tensor) -> tuple[Tensor, ...]:
+        def gradient(grad: Tensor, matrix: Tensor) -> Tensor:
+            return torch.func.vjp(reference.project_transition, matrix)[1](grad)[0]
+
+        return torch.func.vjp(gradient, *ctx.saved_tensors)[1](outer)
 
     name = "ptd_ext::project_transition"
     torch.library.register_fake(name, lambda matrix: matrix.new_empty(matrix.shape))
@@ -258,22 +275,30 @@ def _register_project_transition() -> None:
 # ---- vmap
 
 
+def one_by_one(
+    function: Callable[..., Any],
+    batch_size: int,
+    in_dims: Sequence[int | None],
+    args: Sequence[Any],
+) -> tuple[Any, Any]:
+    """Map by one call per element: right for every combination of arguments, and no faster."""
+    results = []
+    for index in range(batch_size):
+        element = (
+            arg if dim is None else arg.select(dim, index)
+            for arg, dim in zip(args, in_dims, strict=True)
+        )
+        results.append(function(*element))
+    if isinstance(results[0], Tensor):
+        return torch.stack(results), 0
+    columns = tuple(torch.stack(column) for column in zip(*results, strict=True))
+    return columns, (0,) * len(columns)
+
+
 def _register_vmap(name: str) -> None:
-    """One call per element: right for every combination of batched arguments, and no faster."""
     op = getattr(torch.ops.ptd_ext, name.removeprefix("ptd_ext::")).default
 
     def vmap(info: Any, in_dims: Sequence[int | None], *args: Any) -> tuple[Any, Any]:
-        results = []
-        for index in range(info.batch_size):
-            element = (
-                arg if dim is None else arg.select(dim, index)
-                for arg, dim in zip(args, in_dims, strict=True)
-            )
-            results.append(op(*element))
-        if isinstance(results[0], Tensor):
-            return torch.stack(results), 0
-        return tuple(torch.stack(column) for column in zip(*results, strict=True)), (
-            (0,) * len(results[0])
-        )
+        return one_by_one(op, info.batch_size, in_dims, args)
 
     torch.library.register_vmap(name, vmap)

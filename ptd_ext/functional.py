@@ -35,6 +35,7 @@ from ptd_ext._register import (
     FusedOp,
     backward,
 )
+from ptd_ext._transforms import transformed
 from ptd_ext.parts import prepared
 from ptd_ext.validate import validate_batch, validate_labels
 
@@ -273,8 +274,10 @@ def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, 
     arithmetic. Where nothing else is listening (a compiler, a functorch transform), the same
     gradients are attached directly.
     """
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling():
         return op.forward_op(*tensors, *options)[0]
+    if torch._C._are_functorch_transforms_active():
+        return transformed(op).apply(*tensors, *options)[0]
     return _DIRECT[op.name].apply(*tensors, options)
 
 

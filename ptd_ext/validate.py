@@ -1,4 +1,4 @@
-"""Checks of values, for `validate=True`: they read results back from a GPU, so one asks for them."""
+"""Checks of values, for `validate=True`: they read from a GPU, so one has to ask for them."""
 
 from __future__ import annotations
 

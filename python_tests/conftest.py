@@ -17,3 +17,17 @@ def pytest_configure():
     if find_spec("ptd_ext") is None:
         install = 'pip install -c constraints.txt ".[test]"'
         raise pytest.UsageError(f"ptd_ext is not installed: run `{install}` first.")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small inputs gain nothing from threads, and other work on the machine can make them wait.
+
+    Tests of threading set their own number.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

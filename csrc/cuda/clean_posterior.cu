@@ -1,0 +1,65 @@
+#include "clean_posterior.h"
+
+#include "clean_posterior_kernels.cuh"
+#include "mapping.h"
+#include "spread.h"
+
+namespace ptd {
+
+template <class S>
+cudaError_t launch_clean_posterior(const LabelBatch<S>& batch, Accumulation<S>* posterior,
+                                   cudaStream_t stream) {
+  if (batch.samples == 0) return cudaSuccess;
+  if (batch.slack) {
+    const cudaError_t error = launch_row_sums(without_logits(batch), stream);
+    if (error != cudaSuccess) return error;
+  }
+  if (is_grouped(batch)) {
+    const GroupedPlan plan(batch);
+    with_grouped(batch, plan, [&]<int V, bool kVector>() {
+      PTD_LAUNCH((clean_posterior_grouped<S, V, kVector>), plan.blocks, kGroupedThreads, 0, stream,
+                 batch, posterior, plan.chunks, plan.stretch);
+    });
+  } else {
+    const WidePlan plan(batch);
+    constexpr int kV = kWideClasses<Accumulation<S>>;
+    PTD_LAUNCH((clean_posterior_wide<S, kV>), plan.blocks, plan.threads, 0, stream, batch,
+               posterior);
+  }
+  return cudaGetLastError();
+}
+
+template <class S>
+cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
+                                            const CleanPosteriorGradients<S>& grads,
+                                            cudaStream_t stream) {
+  if (batch.samples == 0) return cudaSuccess;
+  if (is_grouped(batch)) {
+    const GroupedPlan plan(batch);
+    with_grouped(batch, plan, [&]<int V, bool kVector>() {
+      PTD_LAUNCH((clean_posterior_backward_grouped<S, V, kVector>), plan.blocks, kGroupedThreads, 0,
+                 stream, batch, grads, plan.chunks, plan.stretch);
+    });
+  } else {
+    const WidePlan plan(batch);
+    constexpr int kV = kWideClasses<Accumulation<S>>;
+    PTD_LAUNCH((clean_posterior_backward_wide<S, kV>), plan.blocks, plan.threads, 0, stream, batch,
+               grads);
+  }
+  return cudaGetLastError();
+}
+
+#define PTD_CLEAN_POSTERIOR(S)                                                           \
+  template cudaError_t launch_clean_posterior<S>(const LabelBatch<S>&, Accumulation<S>*, \
+                                                 cudaStream_t);                          \
+  template cudaError_t launch_clean_posterior_backward<S>(                               \
+      const LabelBatch<S>&, const CleanPosteriorGradients<S>&, cudaStream_t);
+
+PTD_CLEAN_POSTERIOR(float)
+PTD_CLEAN_POSTERIOR(double)
+PTD_CLEAN_POSTERIOR(Half)
+PTD_CLEAN_POSTERIOR(BFloat16)
+
+#undef PTD_CLEAN_POSTERIOR
+
+}  // namespace ptd

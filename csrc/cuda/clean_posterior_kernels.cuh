@@ -1,0 +1,159 @@
+// P(Y | x, noisy label): q = softmax(z + log u), u column y of T(x), forward and backward in one
+// launch each. A sample whose label is ignored keeps its softmax, which is q for a constant column.
+//
+//   dL/dz_i = q_i (G_i - <G, q>),   dL/du_i = dL/dz_i / u_i
+//
+// Bytes that must move, s = 4 for float and 8 for double, l = 2 for the sixteen-bit logits, else s:
+//   forward    N (l C + s C + s R + 8) + s R C^2       with slack + s (N C + C^2), the row sums
+//   backward   N (2 l C + s C + s R + 8) + s R C^2     with slack + s (N C + C^2)
+//
+// Thread mappings: a warp per label and stretch of samples up to 128 classes (grouped.cuh), which
+// moves what must move, and from L2 the labels C times and the parts once per chunk; a block per
+// sample (wide.cuh), with column y from L2 for each.
+#pragma once
+
+#include "clean_posterior_args.h"
+#include "grouped.cuh"
+#include "wide.cuh"
+
+namespace ptd {
+
+// Replaces the column of an ignored sample; returns the kind of its label.
+template <class S, class T, int V>
+__device__ __forceinline__ LabelKind open_column(const LabelBatch<S>& batch, int64_t n,
+                                                 Share<T, V>& share) {
+  const LabelKind kind = label_kind(batch, label_at(batch.labels, n));
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (kind == LabelKind::ignored) share.column[v] = T(1);
+  }
+  return kind;
+}
+
+template <class S, class T, int V, class Team>
+__device__ __forceinline__ void posterior_of(const LabelBatch<S>& batch, Share<T, V> share,
+                                             int64_t n, Team& team, T (&q)[V]) {
+  const LabelKind kind = open_column(batch, n, share);
+  T quotient[V];
+  posterior(share, Smoothing<T>(batch.smoothing, batch.classes), team, q, quotient);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (kind == LabelKind::bad) q[v] = not_a_number<T>();
+  }
+}
+
+// sink(v, dL/dz, dL/du) for each of a thread's classes.
+template <class S, class T, int V, class Team, class Sink>
+__device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, Share<T, V> share,
+                                                   const T* grad,  // [N, C]
+                                                   int64_t n, Team& team, const Sink& sink) {
+  const LabelKind kind = open_column(batch, n, share);
+  T q[V], quotient[V], g[V];
+  posterior(share, Smoothing<T>(batch.smoothing, batch.classes), team, q, quotient);
+  T dot = T(0);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const int i = share.index(v);
+    g[v] = i < batch.classes ? grad[n * batch.classes + i] : T(0);
+    dot += g[v] * q[v];
+  }
+  const T mean = team.sum(dot);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    // A label that does not count has no column, and a bad one no gradient at all.
+    sink(v, kind == LabelKind::bad ? T(0) : q[v] * (g[v] - mean),
+         kind == LabelKind::counted ? quotient[v] * (g[v] - mean) : T(0));
+  }
+}
+
+template <class S, int V, bool kVector>
+__global__ void __launch_bounds__(kGroupedThreads, 8)
+    clean_posterior_grouped(LabelBatch<S> batch,
+                            Accumulation<S>* result,  // [N, C]
+                            int chunks, int stretch) {
+  using T = Accumulation<S>;
+  WarpTeam<T> team;
+  for_each_grouped<S, V, kVector, 1>(
+      batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
+        T q[V];
+        posterior_of(batch, share, n, team, q);
+        store_lane<T, V, kVector>(q, batch.classes, result + n * batch.classes);
+      });
+}
+
+template <class S, int V>
+__global__ void __launch_bounds__(kWideThreads)
+    clean_posterior_wide(LabelBatch<S> batch,
+                         Accumulation<S>* result) {  // [N, C]
+  using T = Accumulation<S>;
+  for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
+    T q[V];
+    posterior_of(batch, share, n, team, q);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int i = share.index(v);
+      if (i < batch.classes) result[n * batch.classes + i] = q[v];
+    }
+  });
+}
+
+template <class S, int V, bool kVector>
+__global__ void __launch_bounds__(kGroupedThreads, 8)
+    clean_posterior_backward_grouped(LabelBatch<S> batch, CleanPosteriorGradients<S> grads,
+                                     int chunks, int stretch) {
+  using T = Accumulation<S>;
+  WarpTeam<T> team;
+  for_each_grouped<S, V, kVector, 1>(
+      batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
+        T grad_z[V];
+        posterior_gradient(batch, share, grads.grad, n, team, [&](int v, T dz, T du) {
+          grad_z[v] = dz;
+          write_factors(batch, grads.column, share, n, v, du);
+        });
+        if (grads.logits) {
+          store_lane<T, V, kVector>(grad_z, batch.classes, grads.logits + n * batch.classes);
+        }
+      });
+}
+
+template <class S, int V>
+__global__ void __launch_bounds__(kWideThreads)
+    clean_posterior_backward_wide(LabelBatch<S> batch, CleanPosteriorGradients<S> grads) {
+  using T = Accumulation<S>;
+  for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
+    posterior_gradient(batch, share, grads.grad, n, team, [&](int v, T dz, T du) {
+      const int i = share.index(v);
+      if (grads.logits && i < batch.classes) store(grads.logits + n * batch.classes + i, dz);
+      write_factors(batch, grads.column, share, n, v, du);
+    });
+  });
+}
+
+// ---- All that is launched, for a compiler that has no launches to see
+
+#ifdef __CUDACC_RTC__
+
+#define PTD_GROUPED(S, V, kVector)                                                                 \
+  template __global__ void clean_posterior_grouped<S, V, kVector>(LabelBatch<S>, Accumulation<S>*, \
+                                                                  int, int);                       \
+  template __global__ void clean_posterior_backward_grouped<S, V, kVector>(                        \
+      LabelBatch<S>, CleanPosteriorGradients<S>, int, int);
+#define PTD_WIDE(S, V)                                                                  \
+  template __global__ void clean_posterior_wide<S, V>(LabelBatch<S>, Accumulation<S>*); \
+  template __global__ void clean_posterior_backward_wide<S, V>(LabelBatch<S>,           \
+                                                               CleanPosteriorGradients<S>);
+#define PTD_ALL_FLOAT(S)   \
+  PTD_GROUPED(S, 1, false) \
+  PTD_GROUPED(S, 4, false) \
+  PTD_GROUPED(S, 4, true)  \
+  PTD_WIDE(S, 6)
+
+PTD_ALL_FLOAT(float)
+PTD_ALL_FLOAT(Half)
+PTD_ALL_FLOAT(BFloat16)
+PTD_GROUPED(double, 1, false)
+PTD_WIDE(double, 2)
+
+#endif
+
+}  // namespace ptd

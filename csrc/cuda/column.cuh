@@ -1,0 +1,154 @@
+// One sample, held in registers by a team of threads: its softmax sums against a column of T(x),
+// and from them losses, posteriors and gradients. The formulas are in math/loss_terms.h.
+//
+// Each thread of the team has V of the classes. Classes beyond the last have z = -infinity, which
+// takes them out of every sum.
+#pragma once
+
+#include "../math/loss_terms.h"
+#include "../math/revision.h"
+#include "label_batch.cuh"
+#include "reduce.cuh"
+#include "scalar.cuh"
+
+namespace ptd {
+
+template <class T>
+struct WarpTeam {
+  __device__ __forceinline__ T sum(T x) const { return lanes_sum<kWarp>(x); }
+  __device__ __forceinline__ T max(T x) const { return lanes_max<kWarp>(x); }
+};
+
+// Lanes l and l + 16 of a warp. All 32 take part, so that all pairs meet at one shuffle.
+template <class T>
+struct PairTeam {
+  __device__ __forceinline__ T sum(T x) const { return x + __shfl_xor_sync(0xffffffffu, x, 16); }
+  __device__ __forceinline__ T max(T x) const {
+    return max_of(x, __shfl_xor_sync(0xffffffffu, x, 16));
+  }
+};
+
+// Two scratch arrays in turn: the barrier inside one reduction ends the use of the one before.
+template <class T>
+struct BlockTeam {
+  T* scratch;  // shared, [2, 32]
+  int turn = 0;
+
+  __device__ __forceinline__ T* next() { return scratch + kWarp * (turn ^= 1); }
+  __device__ __forceinline__ T sum(T x) { return block_sum(x, next()); }
+  __device__ __forceinline__ T max(T x) { return block_max(x, next()); }
+};
+
+template <class T, int V>
+struct Share {
+  T z[V];       // logits
+  T column[V];  // column y of T(x), before smoothing
+  int first, step;
+
+  __device__ __forceinline__ int index(int v) const { return first + v * step; }
+};
+
+// u = (1 - epsilon) column + epsilon / C.
+template <class T>
+struct Smoothing {
+  T scale, floor;
+
+  __device__ __forceinline__ Smoothing(T epsilon, int classes)
+      : scale(T(1) - epsilon), floor(epsilon / T(classes)) {}
+  __device__ __forceinline__ T operator()(T column) const { return scale * column + floor; }
+};
+
+// The sums of loss_terms.h; e receives e_i.
+template <class T, int V, class Team>
+__device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
+                                                     const Smoothing<T>& smooth, Team& team,
+                                                     T (&e)[V]) {
+  ColumnSums<T> sums;
+  T top = -infinity<T>();
+#pragma unroll
+  for (int v = 0; v < V; ++v) top = max_of(top, share.z[v]);
+  sums.shift = sums.column_shift = team.max(top);
+  if (!(smooth.floor > T(0))) {  // smoothing leaves no class out
+    T open_top = -infinity<T>();
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if (share.column[v] > T(0)) open_top = max_of(open_top, share.z[v]);
+    }
+    sums.column_shift = team.max(open_top);
+  }
+  T exp_sum = T(0), column_sum = T(0);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    e[v] = exp_of(share.z[v] - sums.shift);
+    exp_sum += e[v];
+  }
+  if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) column_sum += e[v] * smooth(share.column[v]);
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const T u = smooth(share.column[v]);
+      if (u > T(0)) column_sum += exp_of(share.z[v] - sums.column_shift) * u;
+    }
+  }
+  sums.exp_sum = team.sum(exp_sum);
+  sums.column_sum = team.sum(column_sum);
+  return sums;
+}
+
+// e'_i of loss_terms.h, given e_i.
+template <class T>
+__device__ __forceinline__ T column_exp(const ColumnSums<T>& sums, T z, T e) {
+  return sums.column_shift == sums.shift ? e : exp_of(z - sums.column_shift);
+}
+
+// e'_i u_i, which is zero where exp may saturate because u_i is.
+template <class T>
+__device__ __forceinline__ T joint(T column_e, T u) {
+  return u <= T(0) ? T(0) : column_e * u;
+}
+
+template <class T, int V, class Team>
+__device__ __forceinline__ T label_logit(const Share<T, V>& share, int y, Team& team) {
+  T z = -infinity<T>();
+#pragma unroll
+  for (int v = 0; v < V; ++v) z = share.index(v) == y ? share.z[v] : z;
+  return team.max(z);
+}
+
+// q = softmax(z + log u). quotient receives q_i / u_i.
+template <class T, int V, class Team>
+__device__ __forceinline__ void posterior(const Share<T, V>& share, const Smoothing<T>& smooth,
+                                          Team& team, T (&q)[V], T (&quotient)[V]) {
+  const ColumnSums<T> sums = column_sums(share, smooth, team, q);
+  const T inverse = T(1) / sums.column_sum;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const T column_e = column_exp(sums, share.z[v], q[v]);
+    quotient[v] = column_e * inverse;
+    q[v] = joint(column_e, smooth(share.column[v])) * inverse;
+  }
+}
+
+// Takes dL/du of class v of a thread's share on to the factors of dL/dM:
+//
+//   entry_i = (1 - epsilon) dL/du_i / r_i,   row_i = entry_i u'_i
+//
+// for u' the column before smoothing. Without slack r = 1, and there is no row.
+template <class S, class T, int V>
+__device__ __forceinline__ void write_factors(const LabelBatch<S>& batch,
+                                              const ColumnGradient<T>& grads,
+                                              const Share<T, V>& share, int64_t n, int v,
+                                              T grad_u) {
+  if (!grads.entry || share.index(v) >= batch.classes) return;
+  const int64_t at = n * batch.classes + share.index(v);
+  T entry = (T(1) - batch.smoothing) * grad_u;
+  if (batch.slack) {
+    entry *= inverse_row_sum(batch.row_sums[at]);
+    grads.row[at] = entry * share.column[v];
+  }
+  grads.entry[at] = entry;
+}
+
+}  // namespace ptd

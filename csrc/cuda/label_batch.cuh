@@ -1,0 +1,41 @@
+// Reading a LabelBatch.
+#pragma once
+
+#include "label_batch.h"
+#include "scalar.cuh"
+
+namespace ptd {
+
+__device__ __forceinline__ int64_t label_at(const LabelView& labels, int64_t n) {
+  const int64_t at = n * labels.stride;
+  return labels.is_int64 ? static_cast<const int64_t*>(labels.data)[at]
+                         : static_cast<const int32_t*>(labels.data)[at];
+}
+
+// A label that names a class counts, unless it is ignore_index. Any other than that is bad: it
+// makes the sample's loss NaN, and its gradient zero, without stopping the rest.
+enum class LabelKind { counted, ignored, bad };
+
+template <class S>
+__device__ __forceinline__ LabelKind label_kind(const LabelBatch<S>& batch, int64_t y) {
+  if (y == batch.ignore_index) return LabelKind::ignored;
+  return y >= 0 && y < batch.classes ? LabelKind::counted : LabelKind::bad;
+}
+
+template <class S>
+__device__ __forceinline__ Accumulation<S> logit_at(const LabelBatch<S>& batch, int64_t n, int i) {
+  const Rows<const S>& logits = batch.logits;
+  return load<Accumulation<S>>(logits.data + n * logits.row_stride + i * logits.stride);
+}
+
+template <class T>
+__device__ __forceinline__ T weight_at(const Rows<const T>& weights, int64_t n, int j) {
+  return weights.data ? weights.data[n * weights.row_stride + j * weights.stride] : T(1);
+}
+
+template <class S>
+__device__ __forceinline__ Accumulation<S> slack_at(const LabelBatch<S>& batch, int i, int k) {
+  return batch.slack[i * batch.slack_row_stride + k * batch.slack_stride];
+}
+
+}  // namespace ptd

@@ -1,0 +1,168 @@
+#include "noisy_posterior.h"
+
+#include "noisy_posterior_kernels.cuh"
+#include "noisy_posterior_spread_kernels.cuh"
+#include "noisy_posterior_wide_kernels.cuh"
+
+namespace ptd {
+namespace {
+
+constexpr int64_t kNarrow = 32;  // classes that fit the lanes of a warp
+
+unsigned blocks(int64_t count, int64_t per_block) {
+  return static_cast<unsigned>((count + per_block - 1) / per_block);
+}
+
+template <class T>
+size_t weights_bytes(const TransitionBatch<T>& batch, int tiles) {
+  return sizeof(Four<T>) * tiles * batch.parts;
+}
+
+// Calls run.template operator()<Lanes>(): half a warp where it holds the classes, unless the
+// weights of so many samples would leave a multiprocessor room for few blocks.
+template <class T, class Run>
+void with_lanes(const TransitionBatch<T>& batch, const Run& run) {
+  constexpr size_t kRoom = 12 * 1024;
+  if (batch.classes <= 16 && weights_bytes(batch, kPosteriorBlock / 16) <= kRoom) {
+    return run.template operator()<16>();
+  }
+  return run.template operator()<32>();
+}
+
+// Ranges of samples with sums of their own: enough to fill a large GPU where the entries (i, k) of
+// the matrix alone do not. It depends on the sizes alone, and so do the results.
+struct SampleRanges {
+  int64_t count, size;
+
+  template <class T>
+  explicit SampleRanges(const TransitionBatch<T>& batch) {
+    constexpr int64_t kEnoughBlocks = 640, kStep = kStagedTiles * kTile;
+    const int held = batch.slack ? kHeldParts<true, T> : kHeldParts<false, T>;
+    const int64_t square = int64_t(batch.classes) * batch.classes;
+    const int64_t each = int64_t(blocks(square, kSpreadBlock)) * blocks(batch.parts, held);
+    const int64_t steps = batch.samples ? (batch.samples + kStep - 1) / kStep : 1;
+    const int64_t wanted = each < kEnoughBlocks ? kEnoughBlocks / each : 1;
+    size = (steps + wanted - 1) / wanted * kStep;
+    count = batch.samples ? (batch.samples + size - 1) / size : 1;
+  }
+};
+
+template <bool Revised, class Z, class T>
+void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
+                   const PosteriorGradients<Z, T>& grads, T* scratch, cudaStream_t stream) {
+  if (grads.weights && batch.samples) {
+    const dim3 grid(blocks(batch.samples, kTile), blocks(batch.parts, kHeldWeights<T>));
+    PTD_LAUNCH((spread_weights<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, 1), stream,
+               batch, pull, grads.weights);
+  }
+  if (!grads.columns && !grads.slack) return;
+  const SampleRanges ranges(batch);
+  const int64_t square = int64_t(batch.classes) * batch.classes;
+  const bool direct = ranges.count == 1;
+  T* columns = !grads.columns || direct ? grads.columns : scratch;
+  T* slack = grads.slack ? scratch + (direct ? 0 : ranges.count * square * batch.parts) : nullptr;
+  const unsigned part_blocks = grads.columns ? blocks(batch.parts, kHeldParts<Revised, T>) : 1;
+  const dim3 grid(blocks(square, kSpreadBlock), part_blocks, static_cast<unsigned>(ranges.count));
+  PTD_LAUNCH((spread_parts<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, kStagedTiles),
+             stream, batch, pull, ranges.size, columns, slack);
+  if (grads.columns && !direct) {
+    const int64_t size = square * batch.parts;
+    PTD_LAUNCH(sum_ranges<T>, blocks(size, kSpreadBlock), kSpreadBlock, 0, stream, columns,
+               grads.columns, ranges.count, size, int64_t(0), int64_t(0), int64_t(0));
+  }
+  if (grads.slack) {
+    PTD_LAUNCH(sum_ranges<T>, blocks(square, kSpreadBlock), kSpreadBlock, 0, stream, slack,
+               grads.slack, ranges.count, square, int64_t(batch.classes), grads.slack_row_stride,
+               grads.slack_column_stride);
+  }
+}
+
+}  // namespace
+
+int64_t noisy_posterior_scratch(int64_t samples, int64_t classes) {
+  return classes <= kNarrow ? 0 : samples * (classes + 1);  // entries, uniform shares
+}
+
+template <class Z, class T>
+cudaError_t launch_noisy_posterior(const TransitionBatch<T>& batch, const Z* logits, T* posterior,
+                                   T* row_sums, T* scratch, cudaStream_t stream) {
+  if (batch.classes <= kNarrow) {
+    with_lanes(batch, [&]<int Lanes>() {
+      constexpr int tiles = kPosteriorBlock / Lanes;
+      PTD_LAUNCH((noisy_posterior_narrow<Lanes, T, Z>), blocks(batch.samples, tiles * kTile),
+                 kPosteriorBlock, weights_bytes(batch, tiles), stream, batch, logits, posterior,
+                 row_sums);
+    });
+    return cudaGetLastError();
+  }
+  T* entries = scratch;
+  T* uniform_share = scratch + batch.samples * batch.classes;
+  const size_t shared = weights_bytes(batch, kWideTiles);
+  const unsigned tiles = blocks(batch.samples, kWideTiles * kTile);
+  if (batch.slack) {
+    PTD_LAUNCH(pull_rows<T>, dim3(tiles, blocks(batch.classes, kWarp)), kWideBlock, shared, stream,
+               batch, static_cast<const T*>(nullptr), row_sums);
+  }
+  PTD_LAUNCH((softmax_entries<T, Z>), blocks(batch.samples, kWideTiles), kWideBlock, 0, stream,
+             logits, batch.slack ? row_sums : nullptr, entries, uniform_share, batch.samples,
+             batch.classes);
+  PTD_LAUNCH(push_columns<T>, dim3(tiles, blocks(batch.classes, kColumnsPerBlock)), kWideBlock,
+             shared, stream, batch, entries, uniform_share, posterior);
+  return cudaGetLastError();
+}
+
+template <class T>
+int64_t noisy_posterior_backward_scratch(const TransitionBatch<T>& batch) {
+  const int64_t square = int64_t(batch.classes) * batch.classes;
+  const int64_t ranges = SampleRanges(batch).count;
+  const int64_t sums = ranges * square * (ranges == 1 ? 1 : batch.parts + 1);
+  return 2 * batch.samples * batch.classes + sums;  // entries, rows, sums of ranges
+}
+
+template <class Z, class T>
+cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, const Z* logits,
+                                            const T* grad, const T* row_sums,
+                                            const PosteriorGradients<Z, T>& grads, T* scratch,
+                                            cudaStream_t stream) {
+  const int64_t size = batch.samples * batch.classes;
+  const bool transition = grads.weights || grads.columns || grads.slack;
+  T* rows = scratch;
+  T* entries = transition ? scratch + size : nullptr;
+  if (batch.samples && batch.classes <= kNarrow) {
+    with_lanes(batch, [&]<int Lanes>() {
+      constexpr int tiles = kPosteriorBlock / Lanes;
+      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, T, Z>),
+                 blocks(batch.samples, tiles * kTile), kPosteriorBlock, weights_bytes(batch, tiles),
+                 stream, batch, logits, grad, row_sums, grads.logits, entries, rows);
+    });
+  } else if (batch.samples) {
+    const dim3 grid(blocks(batch.samples, kWideTiles * kTile), blocks(batch.classes, kWarp));
+    PTD_LAUNCH(pull_rows<T>, grid, kWideBlock, weights_bytes(batch, kWideTiles), stream, batch,
+               grad, rows);
+    PTD_LAUNCH((posterior_gradients<T, Z>), blocks(batch.samples, kWideTiles), kWideBlock, 0,
+               stream, logits, grad, batch.slack ? row_sums : nullptr, grads.logits, entries, rows,
+               batch.samples, batch.classes);
+  }
+  if (transition) {
+    const Pull<T> pull{entries, grad, rows};
+    T* sums = scratch + 2 * size;
+    batch.slack ? launch_spread<true>(batch, pull, grads, sums, stream)
+                : launch_spread<false>(batch, pull, grads, sums, stream);
+  }
+  return cudaGetLastError();
+}
+
+#define PTD_INSTANTIATE(Z, T)                                                                    \
+  template cudaError_t launch_noisy_posterior<Z, T>(const TransitionBatch<T>&, const Z*, T*, T*, \
+                                                    T*, cudaStream_t);                           \
+  template cudaError_t launch_noisy_posterior_backward<Z, T>(                                    \
+      const TransitionBatch<T>&, const Z*, const T*, const T*, const PosteriorGradients<Z, T>&,  \
+      T*, cudaStream_t);
+PTD_INSTANTIATE(float, float)
+PTD_INSTANTIATE(double, double)
+PTD_INSTANTIATE(Half, float)
+PTD_INSTANTIATE(BFloat16, float)
+template int64_t noisy_posterior_backward_scratch<float>(const TransitionBatch<float>&);
+template int64_t noisy_posterior_backward_scratch<double>(const TransitionBatch<double>&);
+
+}  // namespace ptd

@@ -1,0 +1,59 @@
+// The device and the stream that a launch belongs to, for the files that hand tensors to launchers,
+// and where these register operators: PTD_CUDA_OPERATORS(m) { m.impl(...); }.
+//
+// Under the emulator device memory is the host's: the same operators then take CPU tensors, and
+// stand beside the real ones as torch.ops.ptd_emulated.
+#pragma once
+
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+
+#include "../tensor.h"
+#include "launch.h"
+
+#if defined(PTD_CUDA_EMULATOR)
+#define PTD_CUDA_OPERATORS(m) STABLE_TORCH_LIBRARY_IMPL(ptd_emulated, CPU, m)
+#else
+#define PTD_CUDA_OPERATORS(m) STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CUDA, m)
+#endif
+
+namespace ptd {
+
+#if defined(PTD_CUDA_EMULATOR)
+
+class OnDevice {
+ public:
+  explicit OnDevice(const Tensor&) {}
+  cudaStream_t stream() const { return nullptr; }
+};
+
+#else
+
+// Makes a tensor's device the current one for as long as this lives.
+class OnDevice {
+ public:
+  explicit OnDevice(const Tensor& tensor) : guard_(tensor.get_device_index()) {
+    void* stream = nullptr;
+    STABLE_TORCH_ERROR_CODE_CHECK(
+        aoti_torch_get_current_cuda_stream(tensor.get_device_index(), &stream));
+    stream_ = static_cast<cudaStream_t>(stream);
+  }
+
+  // torch's current stream there.
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  torch::stable::accelerator::DeviceGuard guard_;
+  cudaStream_t stream_;
+};
+
+#endif
+
+// Reports a launch that did not happen; what a kernel does is known only later, and not waited for.
+inline void check_launch(const char* op, cudaError_t error) {
+  if (error == cudaSuccess) return;
+  refuse(std::string(op) + ": a CUDA kernel could not be launched: " + cudaGetErrorString(error) +
+         ".");
+}
+
+}  // namespace ptd

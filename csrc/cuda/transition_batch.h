@@ -1,0 +1,17 @@
+// T(x) of a batch, as the kernels that go through whole matrices take it.
+#pragma once
+
+#include "launch.h"
+
+namespace ptd {
+
+template <class T>
+struct TransitionBatch {
+  const T* weights;  // [N, R], or nullptr where the one part is T
+  const T* columns;  // [C, R, C]: the parts, a column contiguous
+  const T* slack;    // [C, C], a column contiguous; or nullptr
+  int64_t samples;
+  int classes, parts;
+};
+
+}  // namespace ptd

@@ -1,0 +1,90 @@
+"""The CUDA kernels of clean_posterior, run by the emulator, against their definition."""
+
+import pytest
+import torch
+from cuda_labels import NAMES, batch_of, run_posterior
+from emulator.harness import compiler
+
+from ptd_ext import reference
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+MAPPINGS = (
+    10,
+    36,
+    130,
+)  # classes: samples grouped by label, without and with vectors, a block each
+
+
+def near(actual, expected, tolerance):
+    scale = max(1e-2, expected.abs().max().item()) if expected.numel() else 1
+    torch.testing.assert_close(
+        actual.double(), expected, rtol=0, atol=tolerance * scale, equal_nan=True
+    )
+
+
+def check(batch, wanted=NAMES, seed=0):
+    """Posterior and gradients against float64 truth."""
+    exact = batch.double()
+    truth = exact.define(reference.clean_posterior)
+    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
+    posterior, grads = run_posterior(batch, grad, wanted, seed)
+    tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
+    near(posterior, truth.detach(), tolerance)
+    truth.backward(grad.double())
+    for name, gradient in grads.items():
+        half = name == "logits" and batch.logits.dtype.itemsize == 2
+        near(gradient, getattr(exact, name).grad, 1e-2 if half else tolerance)
+
+
+@pytest.mark.parametrize("slack", [None, 1e-3, 0.3])
+@pytest.mark.parametrize("size", [(33, 10, 20), (32, 2, 1), (9, 33, 10), (9, 100, 20), (3, 130, 5)])
+def test_all_gradients(size, slack):
+    check(batch_of(*size, slack))
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 33])
+@pytest.mark.parametrize("c", [1, 14, 40])
+def test_numbers_of_samples(n, c):
+    check(batch_of(n, c, 3, 0.1, seed=n), seed=n)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("c", MAPPINGS)
+def test_types(dtype, c):
+    check(batch_of(6, c, 3, 0.1, dtype))
+
+
+def test_a_thousand_classes():
+    check(batch_of(2, 1000, 3), wanted=("logits", "weights"))
+
+
+@pytest.mark.parametrize("c", MAPPINGS)
+def test_ignored_sample_keeps_its_softmax(c):
+    batch = batch_of(11, c, 3, 0.1)
+    batch.labels[::3] = -100
+    check(batch)
+
+
+@pytest.mark.parametrize("c", MAPPINGS)
+def test_bad_label(c):
+    """NaN for that sample, and no gradient from it."""
+    batch = batch_of(7, c, 3)
+    batch.labels[2] = c
+    posterior, grads = run_posterior(batch, torch.ones(7, c), wanted=NAMES)
+    assert posterior[2].isnan().all()
+    assert posterior[[0, 1, 3, 4, 5, 6]].isfinite().all()
+    assert (grads["logits"][2] == 0).all()
+    assert (grads["weights"][2] == 0).all()
+    assert grads["parts"].isfinite().all()
+
+
+@pytest.mark.parametrize("c", MAPPINGS)
+def test_column_without_smoothing(c):
+    """Classes that cannot give the label are out, even where their logit is by far the largest."""
+    batch = batch_of(6, c, 3, smoothing=0.0)
+    batch.parts[:, :, 1] = 0
+    batch.parts[:, 0, 1] = 0.5
+    batch.labels[:4] = 1
+    batch.logits[:2, 0] = -200
+    check(batch, wanted=("logits",))

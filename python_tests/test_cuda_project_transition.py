@@ -1,0 +1,107 @@
+"""The CUDA kernels of project_transition, run by the emulator, against their definition."""
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+from emulator.harness import Emulator, compile_kernels, compiler
+
+from ptd_ext import reference
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+CUDA = Path(__file__).parents[1] / "csrc" / "cuda"
+BINDINGS = """
+using namespace ptd;
+#define BIND(T)                                                                             \\
+  extern "C" int forward_##T(const T* matrix, T* projected, int64_t rows, int64_t classes) {  \\
+    return launch_project_transition<T>(matrix, projected, rows, classes, nullptr);           \\
+  }                                                                                         \\
+  extern "C" int backward_##T(const T* matrix, const T* grad, T* grad_matrix, int64_t rows,   \\
+                              int64_t classes) {                                            \\
+    return launch_project_transition_backward<T>(matrix, grad, grad_matrix, rows, classes,    \\
+                                                 nullptr);                                  \\
+  }
+BIND(float)
+BIND(double)
+"""
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+
+
+@functools.cache
+def kernels(check=True):
+    return compile_kernels([CUDA / "project_transition.cu"], bindings=BINDINGS, check=check)
+
+
+def matrix_of(rows, classes, dtype, seed=0):
+    return torch.randn(rows, classes, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def run(matrix, grad, seed=0, check=True):
+    """What the kernels make of rows [rows, C]: their projection and the gradient."""
+    rows, classes = matrix.shape
+    name = "double" if matrix.dtype is torch.float64 else "float"
+    with Emulator(kernels(check), seed=seed) as gpu:
+        m, g = gpu.input(matrix, name="matrix"), gpu.input(grad, name="grad")
+        out = gpu.output(matrix.shape, matrix.dtype, name="projected")
+        grad_matrix = gpu.output(matrix.shape, matrix.dtype, name="grad_matrix")
+        assert gpu.call(f"forward_{name}", m, out, rows, classes) == 0
+        assert gpu.call(f"backward_{name}", m, g, grad_matrix, rows, classes) == 0
+        return out.get(), grad_matrix.get()
+
+
+def check(matrix, seed=0, watched=True):
+    grad = torch.randn_like(matrix)
+    out, grad_matrix = run(matrix, grad, seed, watched)
+    exact = matrix.double().requires_grad_()
+    wanted = reference.project_transition(exact)
+    wanted.backward(grad.double())
+    near = {"rtol": TOLERANCE[matrix.dtype], "atol": TOLERANCE[matrix.dtype], "equal_nan": True}
+    torch.testing.assert_close(out, wanted.detach().to(matrix.dtype), **near)
+    # Gradients are divided by their row's sum, and so are their errors.
+    sums = exact.detach().clamp(min=0).sum(-1, keepdim=True).nan_to_num(1).clamp(max=1)
+    torch.testing.assert_close(grad_matrix.double() * sums, exact.grad * sums, **near)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [1, 2, 3, 7, 10, 14, 31, 33, 64, 65, 100, 128])
+def test_short_rows(classes, dtype):
+    for rows in (1, 31, 32, 33):
+        check(matrix_of(rows, classes, dtype, seed=rows), seed=rows)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [129, 257, 1000, 4096, 5003])
+def test_long_rows(classes, dtype):
+    check(matrix_of(3, classes, dtype))
+
+
+def test_many_rows():
+    check(matrix_of(10_007, 10, torch.float32), watched=False)
+
+
+@pytest.mark.parametrize("classes", [4, 200])
+def test_special_rows(classes):
+    matrix = matrix_of(9, classes, torch.float32)
+    matrix[0] = 0
+    matrix[1] = -matrix[1].abs()
+    matrix[2, 1] = torch.nan
+    matrix[3, 0], matrix[3, 1:] = 1e-30, -1
+    matrix[4] *= 1e4
+    check(matrix)
+    grad = torch.ones_like(matrix)
+    out, grad_matrix = run(matrix, grad)
+    torch.testing.assert_close(out[:2], torch.full_like(out[:2], 1 / classes))
+    assert (grad_matrix[:2] == 0).all()
+    assert out[2].isnan().all()
+    assert not out[[*range(2), *range(3, 9)]].isnan().any()
+
+
+@pytest.mark.parametrize("classes", [10, 300])
+def test_order_of_threads_does_not_matter(classes):
+    matrix, grad = matrix_of(33, classes, torch.float32), matrix_of(33, classes, torch.float32, 1)
+    first = run(matrix, grad, seed=0)
+    for seed in range(1, 4):
+        for a, b in zip(first, run(matrix, grad, seed=seed), strict=True):
+            assert torch.equal(a, b)

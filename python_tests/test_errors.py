@@ -1,0 +1,112 @@
+"""Bad input: which argument, what was expected, what came."""
+
+import pytest
+import torch
+from cases import make_inputs
+
+import ptd_ext
+
+GOOD = make_inputs(6, 4, 3, slack=0.1, dtype=torch.float32, grad=False)
+
+
+def call(**changes):
+    arguments = {
+        "logits": GOOD.logits,
+        "noisy_labels": GOOD.labels,
+        "weights": GOOD.weights,
+        "parts": GOOD.parts,
+        "slack": GOOD.slack,
+    }
+    return ptd_ext.forward_loss(**(arguments | changes))
+
+
+CASES = [
+    ({"logits": torch.rand(4)}, r"logits must be \[N, C\]; got \[4\]"),
+    ({"logits": torch.rand(6, 4, 2)}, r"logits must be \[N, C\]; got \[6, 4, 2\]"),
+    ({"logits": torch.ones(6, 4, dtype=torch.int64)}, r"logits must be float32.*; got int64"),
+    ({"logits": torch.rand(6, 5)}, r"parts must be \[R, 5, 5\].*got \[3, 4, 4\]"),
+    ({"logits": torch.rand(5, 4)}, r"noisy_labels must be \[5\].*|weights must be \[5, 3\].*"),
+    ({"noisy_labels": GOOD.labels[:5]}, r"noisy_labels must be \[6\].*got \[5\]"),
+    ({"noisy_labels": GOOD.labels[:, None]}, r"noisy_labels must be \[6\].*got \[6, 1\]"),
+    ({"noisy_labels": GOOD.labels.float()}, r"noisy_labels must be int64 or int32; got float32"),
+    ({"weights": GOOD.weights[:, :2]}, r"weights must be \[6, 3\].*got \[6, 2\]"),
+    ({"weights": GOOD.weights[0]}, r"weights must be \[6, 3\].*got \[3\]"),
+    ({"weights": None}, r"parts must be \[4, 4\] when weights is None.*got \[3, 4, 4\]"),
+    ({"parts": GOOD.parts[0]}, r"parts must be \[R, 4, 4\].*got \[4, 4\]"),
+    ({"parts": GOOD.parts[:, :3, :3]}, r"parts must be \[R, 4, 4\].*got \[3, 3, 3\]"),
+    ({"slack": GOOD.slack[:3]}, r"slack must be \[4, 4\]; got \[3, 4\]"),
+    ({"class_weight": torch.rand(3)}, r"class_weight must be \[4\].*got \[3\]"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), CASES)
+def test_shapes_and_label_types(changes, sentence):
+    with pytest.raises(RuntimeError, match=f"forward_loss: ({sentence})"):
+        call(**changes)
+
+
+@pytest.mark.parametrize("name", ["weights", "parts", "slack", "class_weight"])
+def test_lossy_types(name):
+    value = torch.rand(4) if name == "class_weight" else getattr(GOOD, name)
+    with pytest.raises(TypeError, match=f"{name} must be torch.float32.*; got torch.float64"):
+        call(**{name: value.double()})
+    with pytest.raises(TypeError, match=f"{name} must be .*; got torch.int64"):
+        call(**{name: value.long()})
+    torch.testing.assert_close(  # without loss it converts
+        call(**{name: value.bfloat16()}), call(**{name: value.bfloat16().float()})
+    )
+
+
+def test_options():
+    for options, sentence in (
+        ({"reduction": "avg"}, 'reduction must be "none", "mean" or "sum"; got \'avg\''),
+        ({"smoothing": 1.0}, "smoothing must be at least 0 and less than 1; got 1.0"),
+        ({"smoothing": -0.1}, "smoothing must be at least 0 and less than 1; got -0.1"),
+        ({"smoothing": float("nan")}, "smoothing must be at least 0"),
+        ({"class_weight": torch.rand(4).requires_grad_()}, "class_weight must not require"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call(**options)
+    for options, sentence in (
+        ({"importance": "both"}, 'importance must be "detached" or "attached"; got \'both\''),
+        ({"max_importance": 0.0}, "max_importance must be positive or None; got 0.0"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            ptd_ext.reweight_loss(*GOOD.arguments, **options)
+
+
+def test_devices():
+    with pytest.raises(
+        RuntimeError, match="weights must be on the device of logits, cpu; it is on meta"
+    ):
+        call(weights=GOOD.weights.to("meta"))
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "sentence"),
+    [
+        ("weights", (2, 1), -0.25, r"weights must be finite and >= 0; weights\[2, 1\] is -0.25"),
+        ("weights", (0, 0), float("nan"), r"weights\[0, 0\] is nan"),
+        ("parts", (1, 2, 3), float("inf"), r"parts\[1, 2, 3\] is inf"),
+        ("slack", (3, 0), float("-inf"), r"slack must be finite; slack\[3, 0\] is -inf"),
+        ("noisy_labels", (4,), 9, r"noisy_labels must be 0 to 3.*noisy_labels\[4\] is 9"),
+    ],
+)
+def test_validate(name, index, value, sentence):
+    source = GOOD.labels if name == "noisy_labels" else getattr(GOOD, name)
+    changed = source.clone()
+    changed[index] = value
+    with pytest.raises(ValueError, match=sentence):
+        call(**{name: changed}, validate=True)
+    call(validate=True)
+
+
+def test_posteriors():
+    with pytest.raises(RuntimeError, match=r"noisy_posterior: weights must be \[6, 3\]"):
+        ptd_ext.noisy_posterior(GOOD.logits, GOOD.weights[:2], GOOD.parts)
+    with pytest.raises(RuntimeError, match=r"clean_posterior: noisy_labels must be \[6\]"):
+        ptd_ext.clean_posterior(GOOD.logits, GOOD.labels[:2], GOOD.weights, GOOD.parts)
+    with pytest.raises(RuntimeError, match=r"project_transition: matrix must be \[..., C, C\]"):
+        ptd_ext.project_transition(torch.rand(3, 4))
+    with pytest.raises(RuntimeError, match=r"matrix must be float32 or float64; got int64"):
+        ptd_ext.project_transition(torch.ones(3, 3, dtype=torch.int64))

@@ -1,0 +1,34 @@
+"""Every compiled variant of the CPU kernels, not only the one this machine would choose."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ptd_ext
+from ptd_ext import _C
+
+TESTS = ["test_transition_loss.py", "test_many_classes.py", "test_posteriors.py"]
+VARIANTS = [v for v in ptd_ext.build_info()["cpu_variants"] if v != _C.cpu_isa()]
+
+
+@pytest.mark.skipif("PTD_EXT_CPU_ISA" in os.environ, reason="already running one variant")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variant(variant):
+    environment = {**os.environ, "PTD_EXT_CPU_ISA": variant, "OMP_NUM_THREADS": "1"}
+    check = [sys.executable, "-c", "import ptd_ext"]
+    probe = subprocess.run(check, env=environment, capture_output=True, text=True, check=False)
+    if "cannot be used: this CPU" in probe.stderr:
+        pytest.skip(f"this CPU has no {variant}")
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS]
+    run = subprocess.run(
+        command,
+        env=environment,
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:]

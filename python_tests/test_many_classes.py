@@ -1,0 +1,85 @@
+"""Revised losses at many classes, where the signs of most entries are decided once per step."""
+
+import pytest
+import torch
+from cases import LOSSES, assert_same, make_inputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ptd_ext
+from ptd_ext import reference
+
+REVISED = [loss for loss in LOSSES if loss.name in ("forward", "attached")]
+
+
+@pytest.mark.parametrize("loss", REVISED, ids=str)
+@pytest.mark.parametrize("slack", [0.0, 1e-6, 1e-3, 0.03, 0.3, 3.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("size", [(8, 32, 1), (65, 47, 9), (130, 100, 4)], ids=str)
+def test_sparse_parts(loss, slack, dtype, size):
+    inputs = make_inputs(*size, slack=slack, dtype=dtype)
+    inputs.weights.requires_grad_(False)
+    inputs.parts.requires_grad_(False)
+    assert_same(
+        lambda i: loss.fused(*i.arguments, **loss.options),
+        lambda i: loss.defined(*i.arguments, **loss.options),
+        inputs,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    classes=st.integers(32, 50),
+    parts=st.integers(1, 6),
+    samples=st.integers(8, 70),
+    scale=st.sampled_from([1e-3, 0.05, 0.5]),
+    shape=st.sampled_from(["signed", "negative", "cancels", "rows", "scaled weights"]),
+)
+def test_decisions_are_exact(seed, classes, parts, samples, scale, shape):
+    """Structured slack: exact cancellation, whole rows clamped, weights off the simplex."""
+    inputs = make_inputs(samples, classes, parts, slack=scale, seed=seed, grad=False)
+    slack, weights = inputs.slack, inputs.weights
+    if shape == "negative":
+        slack = -slack.abs()
+    elif shape == "cancels":
+        slack = -inputs.parts[0].clone()  # entries of one part alone come out exactly zero
+    elif shape == "rows":
+        slack[::3] = -2.0
+    elif shape == "scaled weights":
+        weights = weights * torch.linspace(0.2, 3.0, samples, dtype=torch.float64)[:, None]
+    results = []
+    for function in (ptd_ext.forward_loss, reference.forward_loss):
+        leaf = slack.clone().requires_grad_()
+        loss = function(inputs.logits, inputs.labels, weights, inputs.parts, leaf)
+        results.append((loss, *torch.autograd.grad(loss, leaf)))
+    torch.testing.assert_close(*[loss for loss, _ in results], rtol=1e-11, atol=1e-11)
+    difference = (results[0][1] - results[1][1]).abs()
+    if shape == "cancels":
+        # At m = 0 up to rounding, whether an entry counts as clamped is rounding too.
+        matrix = reference.transition_matrix(weights, inputs.parts) + slack
+        difference[(matrix.abs() < 1e-14).any(0)] = 0
+    assert difference.max() < 1e-11
+
+
+def test_negative_weights_and_parts_are_evaluated_in_full():
+    """Bounds say nothing about them; the result must be right all the same."""
+    for name in ("weights", "parts"):
+        inputs = make_inputs(40, 40, 5, slack=0.05, grad=False)
+        getattr(inputs, name).view(-1)[7] = -0.3
+        results = [
+            function(*inputs.arguments)
+            for function in (ptd_ext.forward_loss, reference.forward_loss)
+        ]
+        torch.testing.assert_close(*results)
+
+
+def test_support_is_empty_where_it_would_not_pay():
+    support = torch.ops.ptd_ext.part_support
+    assert support(make_inputs(1, 31, 4).parts.detach()).numel() == 0  # few classes
+    dense = make_inputs(1, 40, 4, sparse=False).parts.detach()
+    assert support(dense).numel() == 0
+    sparse = make_inputs(1, 40, 4).parts.detach()
+    assert support(sparse).numel() > 0
+    sparse[1, 2, 3] = torch.nan
+    assert support(sparse).numel() == 0

@@ -1,0 +1,65 @@
+"""Nothing of size N·C² is allocated by a loss, forward or backward."""
+
+import pytest
+import torch
+from cases import LOSSES, make_inputs
+
+import ptd_ext
+
+
+def peak_bytes(step):
+    step()  # what is kept from step to step is not the step's
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
+        step()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+def step_of(loss, inputs):
+    def step():
+        value = loss.fused(*inputs.arguments, **loss.options)
+        torch.autograd.grad(value, inputs.leaves("logits", "slack"), allow_unused=True)
+
+    return step
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("slack", [None, 1e-3, 0.1])
+@pytest.mark.parametrize("size", [(128, 10, 10), (512, 10, 20), (128, 100, 20)], ids=str)
+def test_a_step_holds_no_more_than_its_inputs(loss, slack, size):
+    inputs = make_inputs(*size, slack=slack, dtype=torch.float32)
+    inputs.weights.requires_grad_(False)
+    inputs.parts.requires_grad_(False)
+    leaves = (inputs.logits, inputs.weights, inputs.parts)
+    allowed = sum(t.numel() * t.element_size() for t in leaves)
+    assert peak_bytes(step_of(loss, inputs)) <= allowed
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_grows_with_samples_times_classes(sparse):
+    """Doubling N may add a few [N, C] and [N, R], never N·C²."""
+    sizes = {}
+    for samples in (256, 512):
+        inputs = make_inputs(samples, 60, 4, slack=0.01, sparse=sparse, dtype=torch.float32)
+        sizes[samples] = peak_bytes(step_of(LOSSES[0], inputs))
+    per_sample = (sizes[512] - sizes[256]) / 256 / 4
+    assert per_sample < 4 * (60 + 4)
+
+
+def test_parts_gradient_is_bounded_too():
+    inputs = make_inputs(256, 20, 5, slack=0.01, dtype=torch.float32)
+    torch.set_num_threads(2)
+
+    def step():
+        loss = ptd_ext.forward_loss(*inputs.arguments)
+        torch.autograd.grad(loss, inputs.leaves())
+
+    parts = inputs.parts.numel()
+    rows = inputs.logits.numel() + inputs.weights.numel()
+    assert peak_bytes(step) < 4 * (6 * parts + 4 * rows)

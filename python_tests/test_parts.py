@@ -1,0 +1,140 @@
+"""Preparing parts: the layout, and that a changed tensor is never read stale."""
+
+import gc
+
+import pytest
+import torch
+from cases import make_inputs
+
+import ptd_ext
+from ptd_ext import parts as parts_module
+
+
+def loss_of(inputs, parts):
+    return ptd_ext.forward_loss(inputs.logits, inputs.labels, inputs.weights, parts, inputs.slack)
+
+
+@pytest.fixture(params=[(12, 6, 4, None), (12, 40, 4, 0.01)], ids=str)
+def inputs(request):
+    *size, slack = request.param
+    return make_inputs(*size, slack=slack, grad=False)
+
+
+def test_layout():
+    parts = torch.rand(3, 5, 5)
+    prepared = ptd_ext.prepare_parts(parts)
+    assert torch.equal(prepared, parts)
+    assert prepared.permute(2, 0, 1).is_contiguous()
+    assert ptd_ext.prepare_parts(prepared) is prepared
+    single = ptd_ext.prepare_parts(parts[0])
+    assert torch.equal(single, parts[0])
+    assert single.t().is_contiguous()
+
+
+def test_prepared_gives_the_same(inputs):
+    prepared = ptd_ext.prepare_parts(inputs.parts)
+    assert torch.equal(loss_of(inputs, prepared), loss_of(inputs, inputs.parts))
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_gradients_come_back_as_they_went_in(inputs, prepare):
+    leaf = inputs.parts.clone().requires_grad_()
+    for _ in range(2):  # prepared once, differentiated twice
+        parts = ptd_ext.prepare_parts(leaf) if prepare else leaf
+        loss_of(inputs, parts).backward()
+    assert leaf.grad.shape == leaf.shape
+    own = ptd_ext.prepare_parts(inputs.parts).clone().requires_grad_()
+    loss_of(inputs, own).backward()
+    torch.testing.assert_close(own.grad, leaf.grad / 2)
+
+
+def test_unchanged_parts_are_prepared_once(inputs, monkeypatch):
+    calls = []
+    original = parts_module.prepare_parts
+    monkeypatch.setattr(
+        parts_module, "prepare_parts", lambda parts: calls.append(1) or original(parts)
+    )
+    for _ in range(5):
+        loss_of(inputs, inputs.parts)
+    assert len(calls) == 1
+
+
+CHANGES = {
+    "in place": lambda parts: parts.mul_(0.5),
+    "through a view": lambda parts: parts[1].mul_(0.5),
+    "through a transposed view": lambda parts: parts.permute(2, 1, 0)[0].fill_(0.1),
+    "indexed": lambda parts: parts.__setitem__((0, 1, 2), 0.7),
+    "copied into": lambda parts: parts.copy_(parts.flip(0)),
+    "under no_grad": lambda parts: torch.no_grad()(lambda: parts.mul_(0.3))(),
+    "out=": lambda parts: torch.mul(parts.clone(), 0.2, out=parts),
+}
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_changed_parts_are_read_anew(inputs, change, layout):
+    parts = (
+        inputs.parts.clone() if layout == "rows" else ptd_ext.prepare_parts(inputs.parts).clone()
+    )
+    before = loss_of(inputs, parts)
+    change(parts)
+    after = loss_of(inputs, parts)
+    assert not torch.equal(before, after)
+    assert torch.equal(after, loss_of(inputs, parts.clone()))
+
+
+def test_a_view_sees_changes_of_its_base(inputs):
+    base = torch.stack([inputs.parts, inputs.parts.flip(0)])
+    view = base[0]
+    loss_of(inputs, view)
+    base.mul_(0.5)
+    assert torch.equal(loss_of(inputs, view), loss_of(inputs, view.clone()))
+
+
+def test_another_tensor_at_the_same_address(inputs):
+    """Freed and allocated again, the memory and often the object's id come back."""
+    seen = set()
+    for scale in range(1, 30):
+        parts = inputs.parts / scale
+        seen.add((id(parts), parts.data_ptr()))
+        assert torch.equal(loss_of(inputs, parts), loss_of(inputs, parts.clone()))
+        del parts
+        gc.collect()
+    assert len(seen) < 29  # it did happen
+
+
+def test_nothing_is_remembered_of_dead_tensors(inputs):
+    before = len(parts_module._remembered)
+    for layout in (torch.clone, lambda t: ptd_ext.prepare_parts(t).clone()):
+        parts = layout(inputs.parts)
+        loss_of(inputs, parts)
+        del parts
+        gc.collect()
+    assert len(parts_module._remembered) == before
+
+
+def test_inference_tensors(inputs):
+    """They have no version counter: read anew every time."""
+    with torch.inference_mode():
+        parts = inputs.parts.clone()
+        loss_of(inputs, parts)
+        parts.mul_(0.5)
+        assert torch.equal(loss_of(inputs, parts), loss_of(inputs, parts.clone()))
+
+
+def test_types_are_remembered_apart(inputs):
+    parts = inputs.parts.float()
+    double = loss_of(inputs, parts)  # float64 logits
+    single = ptd_ext.forward_loss(
+        inputs.logits.float(), inputs.labels, inputs.weights.float(), parts,
+        None if inputs.slack is None else inputs.slack.float(),
+    )  # fmt: skip
+    assert double.dtype == torch.float64
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(double, loss_of(inputs, parts.double()))
+
+
+def test_wrong_shape():
+    for shape in ((3,), (2, 3), (2, 3, 4), (1, 2, 3, 3)):
+        with pytest.raises(ValueError, match=r"parts must be \[R, C, C\] or \[C, C\]; got"):
+            ptd_ext.prepare_parts(torch.rand(shape))

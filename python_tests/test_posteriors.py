@@ -1,0 +1,121 @@
+"""Posteriors, T(x) itself and its projection."""
+
+import pytest
+import torch
+from cases import SIZES, assert_same, each_device, each_slack, make_inputs
+
+import ptd_ext
+from ptd_ext import reference
+
+each_size = pytest.mark.parametrize("size", SIZES, ids=str)
+each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+
+
+@each_device
+@each_size
+@each_slack
+@each_dtype
+def test_noisy_posterior(size, slack, dtype, device):
+    inputs = make_inputs(*size, slack=slack, dtype=dtype, device=device)
+    assert_same(
+        lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+        lambda i: reference.noisy_posterior(i.logits, *i.transition),
+        inputs,
+    )
+
+
+@each_device
+@each_size
+@each_slack
+def test_clean_posterior(size, slack, device):
+    inputs = make_inputs(*size, slack=slack, device=device)
+    for options in ({}, {"smoothing": 0.1}, {"ignore_index": 1}):
+        labels = inputs.labels if "ignore_index" not in options else inputs.labels.clamp(min=0)
+        assert_same(
+            lambda i, o=options, y=labels: ptd_ext.clean_posterior(i.logits, y, *i.transition, **o),
+            lambda i, o=options, y=labels: reference.clean_posterior(
+                i.logits, y, *i.transition, **o
+            ),
+            inputs,
+        )
+
+
+@each_device
+@each_size
+@each_slack
+@each_dtype
+def test_transition_matrix(size, slack, dtype, device):
+    inputs = make_inputs(*size, slack=slack, dtype=dtype, device=device)
+    assert_same(
+        lambda i: ptd_ext.transition_matrix(*i.transition),
+        lambda i: reference.transition_matrix(*i.transition),
+        inputs,
+    )
+    if slack is not None and size[0]:
+        rows = ptd_ext.transition_matrix(*inputs.transition).sum(-1)
+        torch.testing.assert_close(rows, torch.ones_like(rows))
+
+
+@each_device
+def test_class_dependent(device):
+    inputs = make_inputs(9, 6, 1, slack=0.05, weights=False, device=device)
+    assert ptd_ext.transition_matrix(*inputs.transition).shape == (6, 6)
+    assert_same(
+        lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+        lambda i: reference.noisy_posterior(i.logits, *i.transition),
+        inputs,
+    )
+    assert_same(
+        lambda i: ptd_ext.transition_matrix(*i.transition),
+        lambda i: reference.transition_matrix(*i.transition),
+        inputs,
+    )
+
+
+@each_device
+@each_dtype
+@pytest.mark.parametrize("shape", [(4, 4), (0, 3, 3), (5, 1, 1), (3, 2, 17, 17), (2, 40, 40)])
+def test_project_transition(shape, dtype, device):
+    matrix = torch.randn(shape, dtype=dtype, device=device)
+    if matrix.numel() and shape[-1] > 1:
+        matrix[..., 0, :] = -matrix[..., 0, :].abs()  # nothing positive
+    matrix.requires_grad_()
+    ours, theirs = ptd_ext.project_transition(matrix), reference.project_transition(matrix)
+    torch.testing.assert_close(ours, theirs)
+    outer = torch.randn_like(ours)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(result, matrix, outer)[0] for result in (ours, theirs))
+    )
+    torch.testing.assert_close(ours.sum(-1), torch.ones_like(ours.sum(-1)))
+
+
+@each_device
+def test_project_transition_keeps_nan_and_takes_any_layout(device):
+    matrix = torch.rand(3, 4, 4, device=device)
+    matrix[1, 2, 0] = torch.nan
+    projected = ptd_ext.project_transition(matrix)
+    assert projected[1, 2].isnan().all()
+    assert projected.isnan().sum() == 4
+    strided = matrix.transpose(0, 2).contiguous().transpose(0, 2)
+    assert torch.equal(ptd_ext.project_transition(strided).nan_to_num(), projected.nan_to_num())
+    half = ptd_ext.project_transition(matrix.half())
+    assert half.dtype == torch.float32
+
+
+@each_device
+def test_posteriors_are_consistent(device):
+    """Σ_ȳ P(ȳ | x) P(Y | x, ȳ) = P(Y | x); and the forward loss has gradient g − q."""
+    inputs = make_inputs(12, 5, 3, slack=0.02, ignored=False, device=device)
+    softmax = inputs.logits.softmax(-1)
+    noisy = ptd_ext.noisy_posterior(inputs.logits, *inputs.transition)
+    torch.testing.assert_close(noisy.sum(-1), torch.ones_like(noisy[:, 0]))
+    total = torch.zeros_like(softmax)
+    for label in range(5):
+        labels = torch.full((12,), label, device=device)
+        clean = ptd_ext.clean_posterior(inputs.logits, labels, *inputs.transition)
+        total += noisy[:, label, None] * clean
+    torch.testing.assert_close(total, softmax, atol=1e-6, rtol=0)
+    loss = ptd_ext.forward_loss(*inputs.arguments, reduction="sum")
+    (grad,) = torch.autograd.grad(loss, inputs.logits)
+    clean = ptd_ext.clean_posterior(*inputs.arguments)
+    torch.testing.assert_close(grad, softmax - clean)

@@ -1,0 +1,63 @@
+"""`ptd-ext selftest` passes here, and notices what is wrong."""
+
+import pytest
+import torch
+
+from ptd_ext import cli, selftest
+
+SOME = [case for case in selftest.CASES if case.n < 1000 and case.c <= 33]
+
+
+@pytest.fixture
+def few_cases(monkeypatch):
+    monkeypatch.setattr(selftest, "CASES", SOME)
+
+
+def run(capsys, *arguments):
+    code = 0
+    try:
+        cli.main(["selftest", *arguments])
+    except SystemExit as stop:
+        code = stop.code
+    return code, capsys.readouterr().out
+
+
+def test_passes(few_cases, capsys):
+    code, report = run(capsys, "--device=cpu", "--no-timing")
+    assert code == 0, report
+    assert report.startswith("ptd_ext")  # the output of `ptd-ext info`
+    assert report.endswith("All operators passed.\n")
+    assert all(f"ok      {name}" in report for name in selftest.OPERATORS)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_says_that_there_is_no_gpu(few_cases, capsys, monkeypatch):
+    monkeypatch.setattr(selftest, "TIMED_CASES", {"cpu": [selftest.Case(8, 4, 2)]})
+    code, report = run(capsys)
+    assert code == 0
+    assert "No GPU was found" in report
+    assert "plain torch" in report
+
+
+@pytest.mark.parametrize(
+    ("defect", "complaint"),
+    [
+        (lambda result: result + 1e-3, "result is off by"),
+        (lambda result: result.clone().index_fill_(-1, torch.tensor(0), torch.nan), "has NaN"),
+        (lambda result: result + 1e-7 * torch.rand(()), "result differs from run to run"),
+        (lambda result: 2 * result - result.detach(), "gradient of logits is off by"),
+    ],
+)
+def test_notices(defect, complaint, few_cases, capsys, monkeypatch):
+    right = selftest.OPERATORS["noisy_posterior"]
+
+    def broken(library, batch):
+        result = right(library, batch)
+        return defect(result) if library is selftest.functional else result
+
+    monkeypatch.setattr(selftest, "OPERATORS", {"noisy_posterior": broken})
+    code, report = run(capsys, "--device=cpu", "--no-timing")
+    assert code == 1
+    assert "FAILED  noisy_posterior" in report
+    assert complaint in report
+    assert report.endswith("1 of 1 operators failed.\n")

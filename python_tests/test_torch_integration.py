@@ -1,0 +1,269 @@
+"""What torch expects of an operator: checks, compile, export, transforms, autocast, threads."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from cases import each_device, each_loss, make_inputs
+
+import ptd_ext
+from ptd_ext import reference
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("slack", [None, 0.05])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_gradcheck(loss, slack, reduction, device):
+    inputs = make_inputs(6, 4, 3, slack=slack, sparse=False, device=device)
+    leaves = inputs.leaves()
+    if loss.name == "detached":  # is not the derivative of anything: logits alone, β fixed
+        return
+
+    def function(*leaves):
+        return loss.fused(
+            leaves[0], inputs.labels, *leaves[1:], *([None] if slack is None else []),
+            reduction=reduction, **loss.options,
+        )  # fmt: skip
+
+    assert torch.autograd.gradcheck(function, leaves)
+
+
+@each_device
+@pytest.mark.parametrize("slack", [None, 0.05])
+def test_gradgradcheck(slack, device):
+    inputs = make_inputs(5, 3, 2, slack=slack, sparse=False, device=device)
+
+    def function(*leaves):
+        return ptd_ext.forward_loss(leaves[0], inputs.labels, *leaves[1:])
+
+    assert torch.autograd.gradgradcheck(function, inputs.leaves())
+
+
+@each_device
+@pytest.mark.parametrize("slack", [None, 0.05])
+def test_gradcheck_of_posteriors(slack, device):
+    inputs = make_inputs(5, 4, 3, slack=slack, sparse=False, device=device)
+    leaves = inputs.leaves()
+
+    def noisy(logits, weights, parts, slack=None):
+        return ptd_ext.noisy_posterior(logits, weights, parts, slack)
+
+    def clean(logits, weights, parts, slack=None):
+        return ptd_ext.clean_posterior(logits, inputs.labels, weights, parts, slack)
+
+    for function in (noisy, clean):
+        assert torch.autograd.gradcheck(function, leaves)
+        assert torch.autograd.gradgradcheck(function, leaves)
+    matrix = torch.rand(3, 4, 4, dtype=torch.float64, device=device, requires_grad=True)
+    assert torch.autograd.gradcheck(ptd_ext.project_transition, matrix)
+    assert torch.autograd.gradgradcheck(ptd_ext.project_transition, matrix)
+
+
+def loss_arguments(inputs, importance=0, reduction=1, class_weight=None, support=None):
+    return (
+        inputs.logits, inputs.labels, inputs.weights, ptd_ext.prepare_parts(inputs.parts), support,
+        inputs.slack, class_weight, importance, 2.0, reduction, -100, 1e-8,
+    )  # fmt: skip
+
+
+@each_device
+@pytest.mark.parametrize("slack", [None, 0.05])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_opcheck(slack, dtype, device):
+    ops = torch.ops.ptd_ext
+    for grad in (True, False):
+        inputs = make_inputs(11, 5, 3, slack=slack, dtype=dtype, device=device, grad=grad)
+        weight = torch.rand(5, dtype=dtype, device=device)
+        for importance in (0, 1, 2):
+            for reduction in (0, 1, 2):
+                arguments = loss_arguments(inputs, importance, reduction, weight)
+                torch.library.opcheck(ops.transition_loss, arguments)
+        parts = ptd_ext.prepare_parts(inputs.parts)
+        shared = (inputs.logits, inputs.weights, parts, inputs.slack)
+        torch.library.opcheck(ops.noisy_posterior, shared)
+        torch.library.opcheck(
+            ops.clean_posterior, (inputs.logits, inputs.labels, *shared[1:], -100, 1e-8)
+        )
+        matrix = torch.randn(3, 4, 4, dtype=dtype, device=device, requires_grad=grad)
+        torch.library.opcheck(ops.project_transition, (matrix,))
+
+
+@each_device
+def test_opcheck_of_backward_operators(device):
+    ops = torch.ops.ptd_ext
+    inputs = make_inputs(9, 4, 3, slack=0.05, device=device, grad=False)
+    arguments = loss_arguments(inputs)
+    loss, *saved = ops.transition_loss(*arguments)
+    for needs in ((True, True, True, True), (True, False, False, False)):
+        torch.library.opcheck(
+            ops.transition_loss_backward,
+            (torch.ones_like(loss), *arguments[:7], *saved, *arguments[7:], *needs),
+        )
+    matrix = torch.randn(2, 3, 3, device=device)
+    torch.library.opcheck(ops.project_transition_backward, (matrix.clone(), matrix))
+
+
+def test_opcheck_of_part_support():
+    parts = make_inputs(1, 40, 3, grad=False).parts
+    torch.library.opcheck(
+        torch.ops.ptd_ext.part_support, (parts,), test_utils=("test_schema", "test_faketensor")
+    )
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("slack", [None, 0.02])
+def test_compile_with_dynamic_batch(loss, slack, device):
+    torch.compiler.reset()
+
+    @torch.compile(fullgraph=True, dynamic=True)
+    def compiled(logits, labels, weights, parts, slack):
+        return loss.fused(2 * logits, labels, weights, parts, slack, **loss.options)
+
+    for samples in (5, 9, 16):
+        inputs = make_inputs(samples, 6, 4, slack=slack, dtype=torch.float32, device=device)
+        ours = compiled(*inputs.arguments)
+        doubled = (2 * inputs.logits, *inputs.arguments[1:])
+        theirs = loss.fused(*doubled, **loss.options)
+        torch.testing.assert_close(ours, theirs)
+        leaves = inputs.leaves("logits", "slack")
+        found = torch.autograd.grad(ours, leaves, allow_unused=True)
+        wanted = torch.autograd.grad(theirs, leaves, allow_unused=True)
+        for a, b in zip(found, wanted, strict=True):
+            if b is not None:
+                torch.testing.assert_close(a, b)
+
+
+@each_device
+def test_compile_of_a_module_prepares_once(device):
+    """The parts of a module are in the layout already: no copy of them in the graph."""
+    from torch._dynamo.testing import EagerAndRecordGraphs
+
+    torch.compiler.reset()
+    inputs = make_inputs(8, 5, 3, dtype=torch.float32, device=device)
+    module = ptd_ext.ForwardLoss(inputs.parts, revision=True).to(device)
+    recorder = EagerAndRecordGraphs()
+    compiled = torch.compile(module, fullgraph=True, backend=recorder)
+    loss = compiled(inputs.logits, inputs.labels, inputs.weights)
+    torch.testing.assert_close(loss, module(inputs.logits, inputs.labels, inputs.weights))
+    targets = [str(node.target) for node in recorder.graphs[0].graph.nodes]
+    assert any("transition_loss" in target for target in targets)
+    assert not any("permute" in t or "contiguous" in t for t in targets)
+
+
+def test_export():
+    inputs = make_inputs(8, 5, 3, dtype=torch.float32, grad=False)
+    module = ptd_ext.ReweightLoss(inputs.parts, importance="attached", revision=True)
+    arguments = (inputs.logits, inputs.labels, inputs.weights)
+    batch = torch.export.Dim("batch", min=2)
+    shapes = ({0: batch}, {0: batch}, {0: batch})
+    exported = torch.export.export(module, arguments, dynamic_shapes=shapes).module()
+    other = make_inputs(13, 5, 3, seed=3, dtype=torch.float32, grad=False)
+    arguments = (other.logits, other.labels, other.weights)
+    torch.testing.assert_close(exported(*arguments), module(*arguments))
+
+
+@each_loss
+def test_vmap(loss):
+    """Batches of batches, with shared and with batched parts."""
+    inputs = make_inputs(12, 4, 3, slack=0.05, grad=False)
+    stacked = [
+        t.reshape(3, 4, *t.shape[1:]) for t in (inputs.logits, inputs.labels, inputs.weights)
+    ]
+
+    def function(logits, labels, weights, parts):
+        return loss.fused(logits, labels, weights, parts, inputs.slack, **loss.options)
+
+    shared = torch.func.vmap(function, in_dims=(0, 0, 0, None))(*stacked, inputs.parts)
+    expected = torch.stack([function(*(t[i] for t in stacked), inputs.parts) for i in range(3)])
+    torch.testing.assert_close(shared, expected)
+    parts = torch.stack([inputs.parts, inputs.parts.flip(0), inputs.parts])
+    batched = torch.func.vmap(function)(*stacked, parts)
+    expected = torch.stack([function(*(t[i] for t in stacked), parts[i]) for i in range(3)])
+    torch.testing.assert_close(batched, expected)
+
+
+def test_functorch_gradients():
+    """Per-sample gradients, the usual reason to come here."""
+    inputs = make_inputs(6, 4, 3, ignored=False, grad=False)
+
+    def one(function):
+        return lambda logits, label, weights: function(
+            logits[None], label[None], weights[None], inputs.parts
+        )
+
+    arguments = (inputs.logits, inputs.labels, inputs.weights)
+    ours = torch.func.vmap(torch.func.grad(one(ptd_ext.forward_loss)))(*arguments)
+    theirs = torch.func.vmap(torch.func.grad(one(reference.forward_loss)))(*arguments)
+    torch.testing.assert_close(ours, theirs)
+
+    ours, theirs = (
+        torch.func.jacrev(torch.func.grad(lambda z, f=f: f(z, *arguments[1:], inputs.parts)))(
+            inputs.logits
+        )
+        for f in (ptd_ext.forward_loss, reference.forward_loss)
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype):
+    """Half logits of an autocast network go in as they are; the loss is float32."""
+    inputs = make_inputs(10, 6, 3, slack=0.02, dtype=torch.float32)
+    layer = torch.nn.Linear(6, 6)
+    with torch.autocast("cpu", dtype=dtype):
+        logits = layer(inputs.logits.detach())
+        assert logits.dtype == dtype
+        loss = ptd_ext.forward_loss(logits, inputs.labels, *inputs.transition)
+    assert loss.dtype == torch.float32
+    loss.backward()
+    assert layer.weight.grad.dtype == torch.float32
+    assert inputs.slack.grad.isfinite().all()
+
+
+@each_loss
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_deterministic_and_right_with_threads(loss, threads):
+    torch.set_num_threads(threads)
+    for size, slack in (((999, 10, 8), 0.02), ((333, 60, 4), 1e-3), ((2000, 9, 4), None)):
+        inputs = make_inputs(*size, slack=slack, dtype=torch.float32)
+
+        def run(inputs=inputs):
+            value = loss.fused(*inputs.arguments, **loss.options)
+            found = torch.autograd.grad(value, inputs.leaves(), allow_unused=True)
+            return [value, *(f for f in found if f is not None)]
+
+        once = run()
+        for _ in range(3):
+            assert all(torch.equal(a, b) for a, b in zip(once, run(), strict=True))
+        torch.testing.assert_close(once[0], loss.defined(*inputs.arguments, **loss.options))
+
+
+def test_thread_safety():
+    """Many Python threads on the same tensors, parts not yet prepared."""
+    inputs = make_inputs(64, 40, 5, slack=0.01, grad=False)
+    expected = ptd_ext.forward_loss(*inputs.arguments)
+    parts = inputs.parts.clone()
+
+    def run(_):
+        logits = inputs.logits.clone().requires_grad_()
+        loss = ptd_ext.forward_loss(logits, inputs.labels, inputs.weights, parts, inputs.slack)
+        loss.backward()
+        return torch.equal(loss, expected) and logits.grad.isfinite().all().item()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(run, range(200)))
+
+
+def test_backward_twice_and_saved_tensors():
+    inputs = make_inputs(7, 4, 3, slack=0.05)
+    loss = ptd_ext.forward_loss(*inputs.arguments)
+    first = torch.autograd.grad(loss, inputs.logits, retain_graph=True)
+    second = torch.autograd.grad(loss, inputs.logits)
+    assert torch.equal(first[0], second[0])
+    loss = ptd_ext.forward_loss(*inputs.arguments)
+    with torch.no_grad():
+        inputs.slack.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

@@ -1,0 +1,140 @@
+"""Logits, labels and matrices at the edge of what makes sense."""
+
+import math
+
+import pytest
+import torch
+from cases import each_device, each_loss, make_inputs
+
+import ptd_ext
+
+INF, NAN = math.inf, math.nan
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("classes", [3, 20, 50])
+@pytest.mark.parametrize("slack", [None, 0.05])
+@pytest.mark.parametrize("bad", [[NAN, 0.0], [INF, 0.0], [NAN, -INF]], ids=str)
+def test_nan_stays_in_its_sample(loss, classes, slack, bad, device):
+    inputs = make_inputs(40, classes, 4, slack=slack, ignored=False, device=device)
+    clean = loss.fused(*inputs.arguments, reduction="none", **loss.options)
+    (clean_grad,) = torch.autograd.grad(clean.sum(), inputs.logits)
+    logits = inputs.logits.detach().clone()
+    logits[5, :2] = torch.tensor(bad, dtype=torch.float64, device=device)
+    logits.requires_grad_()
+    value = loss.fused(logits, inputs.labels, *inputs.transition, reduction="none", **loss.options)
+    (grad,) = torch.autograd.grad(value.sum(), logits)
+    rest = torch.arange(40) != 5
+    assert value[5].isnan()
+    assert torch.equal(value[rest], clean[rest])
+    assert torch.equal(grad[rest], clean_grad[rest])
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_classes_masked_with_minus_infinity(loss, dtype, device):
+    """The loss of the remaining classes, and no gradient to the masked ones."""
+    inputs = make_inputs(16, 8, 3, ignored=False, dtype=dtype, device=device)
+    logits = inputs.logits.detach().clone()
+    logits[:, 6:] = -INF
+    logits.requires_grad_()
+    labels = inputs.labels % 6
+    value = loss.fused(logits, labels, *inputs.transition, reduction="none", **loss.options)
+    expected = loss.defined(logits, labels, *inputs.transition, reduction="none", **loss.options)
+    torch.testing.assert_close(value, expected)
+    assert value.isfinite().all()
+    (grad,) = torch.autograd.grad(value.sum(), logits)
+    assert grad.isfinite().all()
+    assert not grad[:, 6:].any()
+
+
+@each_device
+@each_loss
+def test_label_of_a_masked_class(loss, device):
+    """The network rules the label out: reweighting has no weight left, forward stays finite."""
+    logits = torch.tensor([[0.5, 1.0, -INF]], dtype=torch.float64, device=device).requires_grad_()
+    parts = torch.full((3, 3), 1 / 3, dtype=torch.float64, device=device)
+    value = loss.fused(logits, torch.tensor([2], device=device), None, parts, **loss.options)
+    (grad,) = torch.autograd.grad(value, logits)
+    assert value.isfinite()
+    assert grad.isfinite().all()
+    if loss.name != "forward":
+        assert value == 0
+        assert not grad.any()
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("spread", [1.0, 80.0, 1e4])
+def test_label_of_probability_zero(loss, dtype, spread, device):
+    """A column of zeros: finite loss and gradient, of the size that the smoothing gives."""
+    parts = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    parts = parts.to(dtype=dtype, device=device)
+    logits = (spread * torch.tensor([[1.0, -1.0, 0.0]])).to(parts).requires_grad_()
+    label = torch.tensor([2], device=device)
+    value = loss.fused(logits, label, None, parts, **loss.options)
+    (grad,) = torch.autograd.grad(value, logits)
+    assert value.isfinite()
+    assert grad.isfinite().all()
+    if loss.name == "forward":
+        assert abs(value.item() - math.log(3 / 1e-8)) < 1e-4
+
+
+@each_device
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_without_smoothing(dtype, device):
+    """Exact even where the classes that can give the label are beyond exp's range."""
+    parts = torch.tensor([[1.0, 0.0], [0.25, 0.75]], dtype=dtype, device=device)
+    logits = torch.tensor([[2000.0, 0.0]], dtype=dtype, device=device).requires_grad_()
+    label = torch.tensor([1], device=device)
+    loss = ptd_ext.forward_loss(logits, label, None, parts, smoothing=0.0)
+    torch.testing.assert_close(loss.item(), 2000.0 - math.log(0.75))
+    (grad,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(grad, torch.tensor([[1.0, -1.0]], dtype=dtype, device=device))
+
+
+@each_device
+@each_loss
+def test_rows_without_a_positive_entry_are_uniform(loss, device):
+    """Slack that clamps whole rows: a uniform row, and no gradient into it."""
+    for classes in (5, 40):
+        inputs = make_inputs(24, classes, 3, slack=0.01, device=device)
+        slack = inputs.slack.detach().clone()
+        slack[1] = -2.0
+        slack.requires_grad_()
+        arguments = (inputs.logits, inputs.labels, inputs.weights.detach(), inputs.parts.detach())
+        ours = loss.fused(*arguments, slack, **loss.options)
+        theirs = loss.defined(*arguments, slack, **loss.options)
+        torch.testing.assert_close(ours, theirs)
+        leaves = [inputs.logits, slack]
+        found = torch.autograd.grad(ours, leaves, allow_unused=True)
+        wanted = torch.autograd.grad(theirs, leaves, allow_unused=True)
+        torch.testing.assert_close(found[0], wanted[0])
+        if wanted[1] is not None:
+            torch.testing.assert_close(found[1], wanted[1])
+            assert not found[1][1].any()
+
+
+@each_device
+def test_nan_in_the_transition_reaches_the_loss(device):
+    """Clamping must not turn a NaN weight into a plausible number."""
+    for classes in (6, 40):
+        inputs = make_inputs(12, classes, 3, slack=0.01, ignored=False, device=device, grad=False)
+        inputs.weights[4, 1] = NAN
+        value = ptd_ext.forward_loss(*inputs.arguments, reduction="none")
+        assert value[4].isnan()
+        assert value[torch.arange(12) != 4].isfinite().all()
+
+
+def test_label_out_of_range_names_sample_and_label():
+    inputs = make_inputs(9, 4, 2, grad=False)
+    for label in (4, -1, 2**40):
+        labels = inputs.labels.clone()
+        labels[6] = label
+        with pytest.raises(RuntimeError, match=rf"noisy_labels\[6\] is {label}; .* 0 to 3"):
+            ptd_ext.forward_loss(inputs.logits, labels, *inputs.transition)
+        with pytest.raises(RuntimeError, match=rf"clean_posterior: noisy_labels\[6\] is {label}"):
+            ptd_ext.clean_posterior(inputs.logits, labels, *inputs.transition)
