@@ -36,6 +36,7 @@ from ptd_ext._register import (
     backward,
 )
 from ptd_ext._transforms import transformed
+from ptd_ext.devices import check_device
 from ptd_ext.parts import prepared
 from ptd_ext.validate import validate_batch, validate_labels
 
@@ -197,6 +198,7 @@ def project_transition(matrix: Tensor) -> Tensor:
 
     A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
     """
+    check_device(matrix)
     if matrix.dtype in _HALF:
         matrix = matrix.float()
     return torch.ops.ptd_ext.project_transition(matrix)
@@ -235,6 +237,7 @@ def _transition(
     logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
 ) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
     """Weights, parts, their support and slack, in the type the logits are accumulated in."""
+    check_device(logits)
     if validate:
         validate_batch(weights, parts, slack)
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../check.h"
+#include "../layout.h"
 #include "buffer.h"
 #include "kernels.h"
 #include "transpose.h"
@@ -43,11 +44,6 @@ inline OptionalTensor contiguous(const OptionalTensor& tensor) {
   return torch::stable::contiguous(*tensor);
 }
 
-// Whether a [C, C] tensor has its columns contiguous, as the kernels want it.
-inline bool is_column_layout(const Tensor& square) {
-  return square.stride(0) == 1 && square.stride(1) == square.size(0);
-}
-
 // T(x) of a batch with the memory its views refer to.
 template <class T>
 struct BatchInputs {
@@ -57,7 +53,7 @@ struct BatchInputs {
 
   BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
               const OptionalTensor& slack)
-      : columns(column_layout(parts)) {
+      : columns(parts_by_column(parts)) {
     batch.samples = sizes.samples;
     batch.classes = sizes.classes;
     batch.parts = sizes.parts;
@@ -71,20 +67,6 @@ struct BatchInputs {
       transpose_square(batch.slack, slack->stride(0), slack->stride(1), classes, transposed);
       batch.slack = transposed;
     }
-  }
-
-  // No copy is made of parts that are in this layout already.
-  static Tensor column_layout(const Tensor& parts) {
-    const int64_t rows = parts.dim() - 2, classes = parts.size(-1);
-    const int64_t count = rows ? parts.size(0) : 1;
-    if ((parts.stride(rows) == 1 || classes == 1) &&
-        (parts.stride(rows + 1) == count * classes || classes == 1) &&
-        (!rows || count == 1 || parts.stride(0) == classes)) {
-      return parts;
-    }
-    if (!rows) return torch::stable::contiguous(torch::stable::transpose(parts, 0, 1));
-    const Tensor middle = torch::stable::transpose(parts, 0, 2);  // [k, i, j]
-    return torch::stable::contiguous(torch::stable::transpose(middle, 1, 2));
   }
 };
 
