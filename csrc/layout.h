@@ -7,8 +7,12 @@
 
 namespace ptd {
 
-inline bool is_column_layout(const Tensor& square) {  // [C, C]
-  return square.stride(0) == 1 && square.stride(1) == square.size(0);
+// Of [C, C], or of parts [R, C, C] with strides (C, 1, R * C).
+inline bool is_column_layout(const Tensor& tensor) {
+  const int64_t classes = tensor.size(-1);
+  if (tensor.dim() == 2) return tensor.stride(0) == 1 && tensor.stride(1) == classes;
+  return tensor.stride(0) == classes && tensor.stride(1) == 1 &&
+         tensor.stride(2) == tensor.size(0) * classes;
 }
 
 // [C, C] with rows and columns exchanged, contiguous. No copy where it is that already.

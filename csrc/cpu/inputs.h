@@ -47,13 +47,13 @@ inline OptionalTensor contiguous(const OptionalTensor& tensor) {
 // T(x) of a batch with the memory its views refer to.
 template <class T>
 struct BatchInputs {
-  Tensor columns;  // [C, R, C] or, for one part, [C, C] transposed; contiguous
+  Tensor columns;  // whose memory is [C, R, C], contiguous
   std::optional<Buffer> slack_columns;
   Batch<T> batch;
 
   BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
               const OptionalTensor& slack)
-      : columns(parts_by_column(parts)) {
+      : columns(is_column_layout(parts) ? parts : parts_by_column(parts)) {
     batch.samples = sizes.samples;
     batch.classes = sizes.classes;
     batch.parts = sizes.parts;
