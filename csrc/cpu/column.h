@@ -64,10 +64,10 @@ PTD_INLINE void combine_tile(const T* h,        // [S, R]
   }
 }
 
-// As clamp_entry; in this order the comparison and the choice are one instruction that lets NaN by.
+// As clamp_entry.
 template <class T>
 PTD_INLINE Vec<T> clamp_lanes(Vec<T> m) {
-  return Vec<T>{} > m ? Vec<T>{} : m;
+  return positive_part(m);
 }
 
 // Goes through all columns of a block in tiles: visit(s, k, i, m) with m[t][c] = lanes i.. of
@@ -101,11 +101,43 @@ PTD_INLINE void for_each_tile(const Batch<T>& batch, const T* h, int64_t count,
   }
 }
 
-// Row sums of the clamped matrix: r_i = sum_k max(m_ik, 0).
+// Row sums of the clamped matrix, r_i = sum_k max(m_ik, 0), for S samples and lanes i... They stay
+// in registers: for few classes, whose parts all fit into the first-level cache.
+template <int S, class T>
+PTD_INLINE void row_sums_in_registers(const Batch<T>& batch, const T* h, int64_t i,
+                                      T* sums) {  // [S, C]
+  const int64_t classes = batch.classes, parts = batch.parts;
+  Vec<T> sum[S] = {};
+  const auto add = [&](auto& m, int64_t k) {
+    combine_tile(h, batch.columns + k * parts * classes, batch.slack + k * classes, parts, classes,
+                 i, m);
+    for (int s = 0; s < S; ++s) {
+      for (const Vec<T>& lanes : m[s]) sum[s] += clamp_lanes<T>(lanes);
+    }
+  };
+  Vec<T> two[S][2], one[S][1];
+  int64_t k = 0;
+  for (; k + 2 <= classes; k += 2) add(two, k);
+  if (k < classes) add(one, k);
+  for (int s = 0; s < S; ++s) store(sums + s * classes + i, sum[s], classes - i);
+}
+
 template <class T>
 PTD_INLINE void row_sums(const Batch<T>& batch, const T* h, int64_t count,
                          T* sums) {  // [count, C]
-  const int64_t classes = batch.classes;
+  const int64_t classes = batch.classes, parts = batch.parts;
+  if (classes <= 2 * kLanes<T>) {
+    for_lanes<T>(classes, [&](int64_t i, int64_t) {
+      int64_t s = 0;
+      for (; s + 4 <= count; s += 4) {
+        row_sums_in_registers<4>(batch, h + s * parts, i, sums + s * classes);
+      }
+      for (; s < count; ++s) {
+        row_sums_in_registers<1>(batch, h + s * parts, i, sums + s * classes);
+      }
+    });
+    return;
+  }
   memset(sums, 0, sizeof(T) * count * classes);
   for_each_tile(batch, h, count,
                 [&]<int S, int K>(int64_t s, int64_t, int64_t i, Vec<T>(&m)[S][K]) {

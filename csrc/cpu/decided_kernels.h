@@ -170,14 +170,25 @@ void decide(const Batch<T>& batch, const WeightBounds& bounds, int64_t begin, in
   }
 }
 
+// body(s, c) for all of a [count, columns] block, in an order that keeps both it and its transpose
+// in the first-level cache.
+template <class Body>
+PTD_INLINE void for_transposed(int64_t count, int64_t columns, const Body& body) {
+  constexpr int64_t kTile = 16;
+  for (int64_t first = 0; first < columns; first += kTile) {
+    const int64_t last = first + kTile < columns ? first + kTile : columns;
+    for (int64_t s = 0; s < count; ++s) {
+      for (int64_t c = first; c < last; ++c) body(s, c);
+    }
+  }
+}
+
 // A [count, columns] block with samples as the last dimension, padded with zeros to kWideBlock.
 template <class T>
 PTD_INLINE void transpose_block(const T* rows, int64_t count, int64_t columns, T* out) {
-  for (int64_t c = 0; c < columns; ++c) {
-    for (int64_t s = 0; s < kWideBlock; ++s) {
-      out[c * kWideBlock + s] = s < count ? rows[s * columns + c] : T(0);
-    }
-  }
+  if (count < kWideBlock) memset(out, 0, sizeof(T) * columns * kWideBlock);
+  for_transposed(count, columns,
+                 [&](int64_t s, int64_t c) { out[c * kWideBlock + s] = rows[s * columns + c]; });
 }
 
 // Samples whose m is held in registers at once.
@@ -222,8 +233,9 @@ PTD_INLINE void decided_row_sums(const Batch<T>& batch, const Decided<T>& decide
     T* row = sums + s * classes;
     combine_column(h + s * parts, decided.linear, decided.constant, parts, classes,
                    [&](int64_t i, int64_t n, Vec<T> m) { store(row + i, m, n); });
-    for (int64_t i = 0; i < classes; ++i) row[i] += open[i * kWideBlock + s];
   }
+  for_transposed(count, classes,
+                 [&](int64_t s, int64_t i) { sums[s * classes + i] += open[i * kWideBlock + s]; });
 }
 
 // Adds the block's slack gradient, but for -row_i of entries that are never clamped: that is the

@@ -214,7 +214,7 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
       store(grad_z + i, factor * (terms.softmax * e + terms.posterior * joint), left);
       store(grad_u + i, (factor * terms.posterior) * column_e, left);
     });
-    grad_z[y] += factor * terms.label;
+    if (terms.label != T(0)) grad_z[y] += factor * terms.label;
   };
   const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
   backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);

@@ -150,6 +150,28 @@ PTD_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
   return a > b ? a : b;
 }
 
+// max(v, 0) in one instruction, which passes its second operand on where that is NaN.
+#if defined(__AVX512F__)
+PTD_INLINE Vec<float> positive_part(Vec<float> v) {
+  return (Vec<float>)_mm512_max_ps(_mm512_setzero_ps(), (__m512)v);
+}
+PTD_INLINE Vec<double> positive_part(Vec<double> v) {
+  return (Vec<double>)_mm512_max_pd(_mm512_setzero_pd(), (__m512d)v);
+}
+#elif defined(__AVX2__)
+PTD_INLINE Vec<float> positive_part(Vec<float> v) {
+  return (Vec<float>)_mm256_max_ps(_mm256_setzero_ps(), (__m256)v);
+}
+PTD_INLINE Vec<double> positive_part(Vec<double> v) {
+  return (Vec<double>)_mm256_max_pd(_mm256_setzero_pd(), (__m256d)v);
+}
+#else
+template <class V>
+PTD_INLINE V positive_part(V v) {
+  return V{} > v ? V{} : v;
+}
+#endif
+
 #if defined(__AVX512F__)
 PTD_INLINE float sum_lanes(Vec<float> v) { return _mm512_reduce_add_ps((__m512)v); }
 PTD_INLINE double sum_lanes(Vec<double> v) { return _mm512_reduce_add_pd((__m512d)v); }
