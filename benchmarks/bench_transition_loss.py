@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import peers
+
+from measure import interleaved, machine, peak_memory, quantiles, write_csv  # isort: skip
 import torch
-from measure import interleaved, machine, peak_memory, quantiles, write_csv
 from torch import Tensor
 from torch.nn import functional as F
 

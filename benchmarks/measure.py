@@ -11,25 +11,30 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+# Before torch is imported: its profiler announces every start and stop otherwise.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
 import torch
 
 import ptd_ext
 from ptd_ext import _C
+
+FEWEST_TURNS = 4  # of a step so slow that no more fit into the time
 
 
 def interleaved(steps: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
     """Microseconds per call of each step. They take turns, so that a slow moment hits them all."""
     batch = {}
     for name, step in steps.items():
-        for _ in range(3):
-            step()
+        step()  # compiles, where there is something to compile
         start = time.perf_counter()
         step()
+        once = time.perf_counter() - start
         # At least a millisecond per turn, so that turning costs nothing.
-        batch[name] = max(1, round(1e-3 / (time.perf_counter() - start)))
+        batch[name] = max(1, round(1e-3 / once))
     times: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or min(map(len, times.values())) < 5:
+    while time.perf_counter() < end or min(map(len, times.values())) < FEWEST_TURNS:
         for name, step in steps.items():
             for _ in range(batch[name]):
                 start = time.perf_counter()
@@ -48,14 +53,17 @@ def peak_memory(step: Callable[[], object]) -> int:
     """The most bytes that a call of `step` holds at once, as torch's CPU allocator sees it."""
     step()
     activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        step()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
+    for _ in range(5):  # a profile now and then comes back without any event
+        with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+            step()
+        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+        held = peak = 0
+        for event in sorted(events, key=lambda e: e.start_ns()):
+            held += event.nbytes()
+            peak = max(peak, held)
+        if peak > 0:
+            return peak
+    raise RuntimeError("the profiler saw no allocation in five tries")
 
 
 def machine() -> dict[str, object]:

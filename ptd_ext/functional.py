@@ -19,6 +19,7 @@ any type that converts to that without loss.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -281,10 +282,10 @@ def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, 
         return op.forward_op(*tensors, *options)[0]
     if torch._C._are_functorch_transforms_active():
         return transformed(op).apply(*tensors, *options)[0]
-    return _DIRECT[op.name].apply(*tensors, options)
+    return _DIRECT[op.name](*tensors, options)
 
 
-def _direct(op: FusedOp) -> type[torch.autograd.Function]:
+def _direct(op: FusedOp) -> Callable[..., Tensor]:
     forward_op = op.forward_op
 
     class Direct(torch.autograd.Function):
@@ -305,7 +306,8 @@ def _direct(op: FusedOp) -> type[torch.autograd.Function]:
                 return backward(op, ctx, grad)
 
     Direct.__name__ = Direct.__qualname__ = op.name
-    return Direct
+    # Function.apply looks for functorch's wrappers first, which _apply has ruled out.
+    return super(torch.autograd.Function, Direct).apply
 
 
 _DIRECT = {op.name: _direct(op) for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR)}

@@ -9,16 +9,18 @@ import ptd_ext
 
 def peak_bytes(step):
     step()  # what is kept from step to step is not the step's
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as profile:
-        step()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    for _ in range(5):  # a profile now and then comes back without any event
+        with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+            step()
+        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+        held = peak = 0
+        for event in sorted(events, key=lambda e: e.start_ns()):
+            held += event.nbytes()
+            peak = max(peak, held)
+        if peak > 0:
+            return peak
+    pytest.fail("the profiler saw no allocation in five tries")
 
 
 def step_of(loss, inputs):
@@ -38,7 +40,9 @@ def test_a_step_holds_no_more_than_its_inputs(loss, slack, size):
     inputs.parts.requires_grad_(False)
     leaves = (inputs.logits, inputs.weights, inputs.parts)
     allowed = sum(t.numel() * t.element_size() for t in leaves)
-    assert peak_bytes(step_of(loss, inputs)) <= allowed
+    peak = peak_bytes(step_of(loss, inputs))
+    gradient = inputs.logits.numel() * inputs.logits.element_size()
+    assert gradient <= peak <= allowed  # it saw at least the gradient of the logits
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -23,7 +23,7 @@ std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits, con
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
   std::vector<LossPartial> partials(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-    Scratch<T> scratch(inputs.batch);
+    Scratch<T> scratch(inputs.batch, /*whole=*/false);
     kernels<T>().clean_posterior(args, begin, end, scratch.data(),
                                  static_cast<T*>(posterior.data_ptr()),
                                  static_cast<T*>(saved.data_ptr()), &partials[range]);

@@ -115,7 +115,7 @@ FourTensors backward_ranges(const Tensor& logits, const Tensor& parts, const Opt
   const Ranges ranges(batch.samples, work, outputs.most_ranges());
   outputs.start(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-    Scratch<T> scratch(batch);
+    Scratch<T> scratch(batch, /*whole=*/true);
     body(begin, end, scratch.data(), outputs.of_range(range));
   });
   return outputs.finish(ranges.count());

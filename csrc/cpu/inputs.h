@@ -104,12 +104,13 @@ class Ranges {
   int64_t samples_, count_, size_;
 };
 
-// Scratch of one thread: on the stack at the paper's sizes.
+// Scratch of one thread: on the stack at the paper's sizes. `whole`, or only what the forward of a
+// loss needs.
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(const Batch<T>& batch) {
-    const int64_t size = Kernels<T>::scratch_size(batch);
+  Scratch(const Batch<T>& batch, bool whole) {
+    const int64_t size = Kernels<T>::scratch_size(batch, whole);
     if (size > kInline) heap_.emplace(Buffer::bytes_for<T>(size));
   }
   T* data() { return heap_ ? reinterpret_cast<T*>(heap_->data()) : inline_; }

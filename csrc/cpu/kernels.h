@@ -29,10 +29,12 @@ struct LossPartial {
 
 template <class T>
 struct Kernels {
-  // Numbers of scratch, of type T, that one call of any kernel below may use.
-  static int64_t scratch_size(const Batch<T>& batch) {
+  // Numbers of scratch, of type T, that one call of a kernel below may use; not `whole` is enough
+  // for loss_forward and clean_posterior.
+  static int64_t scratch_size(const Batch<T>& batch, bool whole) {
     const int64_t c = batch.classes, r = batch.parts;
-    return batch.block * (5 * c + r) + 2 * c + (batch.decided ? kWideBlock * (r + c) : 0);
+    const int64_t decided = batch.decided ? kWideBlock * (r + c) : 0;
+    return decided + batch.block * (r + c) + c + (whole ? batch.block * 3 * c + c : 0);
   }
 
   void (*loss_forward)(const LossArgs<T>&, int64_t begin, int64_t end,

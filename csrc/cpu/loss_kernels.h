@@ -9,24 +9,24 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// Scratch of one range, cut out of one allocation.
+// Scratch of one range, cut out of one allocation; what only gradients need comes last.
 template <class T>
 struct LossScratch {
-  T *weights, *column, *entry, *row, *logits, *out, *dm, *decided;
+  T *decided, *weights, *column, *logits, *entry, *row, *dm, *out;
   LossScratch(T* scratch, const Batch<T>& batch) {
     const auto take = [&](int64_t size) {
       T* at = scratch;
       scratch += size;
       return at;
     };
+    decided = take(batch.decided ? kWideBlock * (batch.parts + batch.classes) : 0);
     weights = take(batch.block * batch.parts);
     column = take(batch.block * batch.classes);
+    logits = take(batch.classes);
     entry = take(batch.block * batch.classes);
     row = take(batch.block * batch.classes);
-    logits = take(batch.classes);
-    out = take(batch.block * batch.classes);
     dm = take(batch.classes);
-    decided = scratch;
+    out = take(batch.block * batch.classes);
   }
 };
 

@@ -17,7 +17,7 @@ std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
   const Matrix rows = matrix_of(logits);
   const Ranges ranges(sizes.samples, 2 * transition_work(inputs.batch));
   ranges.run([&](int64_t, int64_t begin, int64_t end) {
-    Scratch<T> scratch(inputs.batch);
+    Scratch<T> scratch(inputs.batch, /*whole=*/true);
     kernels<T>().noisy_posterior(inputs.batch, rows, begin, end, scratch.data(),
                                  static_cast<T*>(posterior.data_ptr()),
                                  static_cast<T*>(saved.data_ptr()));

@@ -29,7 +29,7 @@ std::tuple<Tensor, Tensor, Tensor> forward(const Sizes& sizes, const Tensor& log
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
   std::vector<LossPartial> partials(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-    Scratch<T> scratch(inputs.batch);
+    Scratch<T> scratch(inputs.batch, /*whole=*/false);
     kernels<T>().loss_forward(args, begin, end, scratch.data(), reduced ? nullptr : losses,
                               static_cast<T*>(saved.data_ptr()), &partials[range]);
   });
