@@ -70,9 +70,8 @@ Tensor make_support(const Batch<T>& batch) {
   if (double(all_nonzeros) > kMostNonzeros * dense) return none;
 
   const Buffer memory(Support<T>::bytes(classes, all_entries, all_nonzeros));
-  auto* header = reinterpret_cast<int64_t*>(memory.data());
-  header[0] = all_entries;
-  header[1] = all_nonzeros;
+  *reinterpret_cast<typename Support<T>::Header*>(memory.data()) = {
+      all_entries, all_nonzeros, classes, batch.parts, int64_t(sizeof(T))};
   auto support = Support<T>::over(memory.data(), classes, all_entries, all_nonzeros);
   int32_t entry = 0, nonzero = 0;
   for (int64_t i = 0; i < classes; ++i) {
@@ -122,10 +121,15 @@ class Decision {
  private:
   void decide(const Batch<T>& batch, const WeightBounds& bounds, bool for_row_sums) {
     const int64_t classes = batch.classes, parts = batch.parts;
-    auto* header = static_cast<int64_t*>(support_->data_ptr());
-    decided_.support =
-        Support<T>::over(reinterpret_cast<char*>(header), classes, header[0], header[1]);
-    const int64_t entries = header[0] + 1;  // one is written beyond the last, and then not counted
+    auto* memory = static_cast<char*>(support_->data_ptr());
+    const auto& header = *reinterpret_cast<const typename Support<T>::Header*>(memory);
+    if (support_->numel() < int64_t(sizeof(header)) || header.classes != classes ||
+        header.parts != parts || header.scalar_bytes != int64_t(sizeof(T)) ||
+        support_->numel() != Support<T>::bytes(classes, header.entries, header.nonzeros)) {
+      refuse("transition_loss: support must be part_support(parts) of these parts, or absent.");
+    }
+    decided_.support = Support<T>::over(memory, classes, header.entries, header.nonzeros);
+    const int64_t entries = header.entries + 1;  // one is written beyond the last, not counted
     memory_.emplace(Buffer::bytes_for<T>(parts * classes) + Buffer::bytes_for<T>(classes) +
                     Buffer::bytes_for<T>(classes * classes) + 2 * Buffer::bytes_for<T>(entries) +
                     Buffer::bytes_for<int32_t>(classes) + Buffer::bytes_for<int32_t>(entries) +
@@ -139,7 +143,7 @@ class Decision {
     decided_.count = memory_->take<int32_t>(classes);
     decided_.entry = memory_->take<int32_t>(entries);
     decided_.multiply_adds = memory_->take<int64_t>(classes);
-    const double work = double(header[1]) / double(classes) + 2 * double(classes);
+    const double work = double(header.nonzeros) / double(classes) + 2 * double(classes);
     const Ranges rows(classes, work);
     rows.run([&](int64_t, int64_t begin, int64_t end) {
       std::vector<T> linear(parts);

@@ -22,8 +22,13 @@ struct Support {
   int32_t* part;       // [nonzeros] j
   T* value;            // [nonzeros] P^j_ik
 
+  // What stands in front of the arrays, so that a support is not taken for that of other parts.
+  struct Header {
+    int64_t entries, nonzeros, classes, parts, scalar_bytes;
+  };
+
   static int64_t bytes(int64_t classes, int64_t entries, int64_t nonzeros) {
-    return 2 * int64_t(sizeof(int64_t)) + padded(4 * (classes + 1)) + padded(4 * (entries + 1)) +
+    return int64_t(sizeof(Header)) + padded(4 * (classes + 1)) + padded(4 * (entries + 1)) +
            padded(4 * entries) + 2 * padded(int64_t(sizeof(T)) * entries) + padded(4 * nonzeros) +
            padded(int64_t(sizeof(T)) * nonzeros);
   }
@@ -31,7 +36,7 @@ struct Support {
   // The arrays in memory that already holds, or is to hold, a support of these sizes.
   static Support over(char* memory, int64_t classes, int64_t entries, int64_t nonzeros) {
     Support s{entries, nonzeros};
-    char* at = memory + 2 * sizeof(int64_t);
+    char* at = memory + sizeof(Header);
     const auto take = [&](auto*& array, int64_t count) {
       array = reinterpret_cast<decltype(+array)>(at);
       at += padded(int64_t(sizeof(*array)) * count);
