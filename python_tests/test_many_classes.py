@@ -27,7 +27,7 @@ def test_sparse_parts(loss, slack, dtype, size):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),
     classes=st.integers(32, 50),
@@ -43,7 +43,8 @@ def test_decisions_are_exact(seed, classes, parts, samples, scale, shape):
     if shape == "negative":
         slack = -slack.abs()
     elif shape == "cancels":
-        slack = -inputs.parts[0].clone()  # entries of one part alone come out exactly zero
+        # Entries of one part alone come out exactly zero; every other one, so that rows keep mass.
+        slack[:, ::2] = -inputs.parts[0][:, ::2]
     elif shape == "rows":
         slack[::3] = -2.0
     elif shape == "scaled weights":
