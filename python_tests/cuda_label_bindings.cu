@@ -5,63 +5,60 @@
 
 using namespace ptd;
 
-#define BIND(name, S, T)                                                                         \
-  static LabelBatch<S> batch_##name;                                                             \
-  extern "C" void set_batch_##name(                                                              \
-      const S* logits, int64_t logits_row_stride, int64_t logits_stride, const void* labels,     \
-      int64_t label_stride, int64_t is_int64, const T* weights, int64_t weights_row_stride,      \
-      int64_t weights_stride, const T* columns, const T* slack, int64_t slack_row_stride,        \
-      int64_t slack_stride, T* row_sums, int64_t n, int64_t c, int64_t r, int64_t ignore_index,  \
-      double smoothing) {                                                                        \
-    batch_##name = {rows_of(logits, logits_row_stride, logits_stride, c),                        \
-                    {labels, label_stride, is_int64 != 0},                                       \
-                    rows_of(weights, weights_row_stride, weights_stride, r),                     \
-                    columns,                                                                     \
-                    slack,                                                                       \
-                    slack_row_stride,                                                            \
-                    slack_stride,                                                                \
-                    row_sums,                                                                    \
-                    n,                                                                           \
-                    int(c),                                                                      \
-                    int(r),                                                                      \
-                    ignore_index,                                                                \
-                    T(smoothing)};                                                               \
-  }                                                                                              \
-  extern "C" int64_t loss_workspace_##name() {                                                   \
-    return transition_loss_workspace(batch_##name);                                              \
-  }                                                                                              \
-  extern "C" int64_t loss_##name(const T* class_weight, int64_t importance,                      \
-                                 double max_importance, T* losses, T* loss, T* total_weight,     \
-                                 int64_t mean, void* workspace) {                                \
-    const LossRule<T> rule{class_weight, 1, importance, T(max_importance)};                      \
-    const LossOutputs<T> out{losses, loss, total_weight, mean != 0, nullptr, nullptr};           \
-    return launch_transition_loss(batch_##name, rule, out, workspace, nullptr);                  \
-  }                                                                                              \
-  extern "C" int64_t loss_backward_##name(const T* class_weight, int64_t importance,             \
-                                          double max_importance, const T* grad,                  \
-                                          int64_t grad_stride, const T* total_weight, S* logits, \
-                                          T* entry, T* row) {                                    \
-    const LossRule<T> rule{class_weight, 1, importance, T(max_importance)};                      \
-    const LossGradients<S> grads{grad, grad_stride, total_weight, logits, {entry, row}};         \
-    return launch_transition_loss_backward(batch_##name, rule, grads, nullptr);                  \
-  }                                                                                              \
-  extern "C" int64_t posterior_##name(T* posterior) {                                            \
-    return launch_clean_posterior(batch_##name, posterior, nullptr);                             \
-  }                                                                                              \
-  extern "C" int64_t posterior_backward_##name(const T* grad, S* logits, T* entry, T* row) {     \
-    const CleanPosteriorGradients<S> grads{grad, logits, {entry, row}};                          \
-    return launch_clean_posterior_backward(batch_##name, grads, nullptr);                        \
-  }                                                                                              \
-  extern "C" int64_t spread_scratch_##name(T* weights, T* columns, T* slack) {                   \
-    return spread_scratch(without_logits(batch_##name),                                          \
-                          SpreadOutputs<T>{weights, columns, slack, 0, 0});                      \
-  }                                                                                              \
-  extern "C" int64_t spread_##name(T* entry, T* row, T* weights, T* columns, T* slack,           \
-                                   T* scratch) {                                                 \
-    const int64_t classes = batch_##name.classes;                                                \
-    return launch_spread(without_logits(batch_##name), ColumnGradient<T>{entry, row},            \
-                         SpreadOutputs<T>{weights, columns, slack, classes, 1}, scratch,         \
-                         nullptr);                                                               \
+#define BIND(name, S, T)                                                                           \
+  static LabelBatch<S> batch_##name;                                                               \
+  extern "C" void set_batch_##name(                                                                \
+      const S* logits, int64_t logits_row_stride, int64_t logits_stride, const void* labels,       \
+      int64_t label_stride, int64_t is_int64, const T* weights, int64_t weights_row_stride,        \
+      int64_t weights_stride, const T* columns, const T* slack, int64_t slack_row_stride,          \
+      int64_t slack_stride, T* row_sums, int64_t n, int64_t c, int64_t r, int64_t ignore_index,    \
+      double smoothing) {                                                                          \
+    batch_##name = {rows_of(logits, logits_row_stride, logits_stride, c),                          \
+                    {labels, label_stride, is_int64 != 0},                                         \
+                    rows_of(weights, weights_row_stride, weights_stride, r),                       \
+                    columns,                                                                       \
+                    slack,                                                                         \
+                    slack_row_stride,                                                              \
+                    slack_stride,                                                                  \
+                    row_sums,                                                                      \
+                    n,                                                                             \
+                    int(c),                                                                        \
+                    int(r),                                                                        \
+                    ignore_index,                                                                  \
+                    T(smoothing),                                                                  \
+                    T(smoothing / double(c))};                                                     \
+  }                                                                                                \
+  extern "C" int64_t loss_workspace_##name() { return transition_loss_workspace(batch_##name); }   \
+  extern "C" int64_t loss_##name(const T* class_weight, int64_t importance, double max_importance, \
+                                 T* losses, T* loss, T* total_weight, int64_t mean,                \
+                                 void* workspace) {                                                \
+    const LossRule<T> rule{class_weight, 1, importance, T(max_importance)};                        \
+    const LossOutputs<T> out{losses, loss, total_weight, mean != 0, nullptr, nullptr};             \
+    return launch_transition_loss(batch_##name, rule, out, workspace, nullptr);                    \
+  }                                                                                                \
+  extern "C" int64_t loss_backward_##name(                                                         \
+      const T* class_weight, int64_t importance, double max_importance, const T* grad,             \
+      int64_t grad_stride, const T* total_weight, S* logits, T* entry, T* row) {                   \
+    const LossRule<T> rule{class_weight, 1, importance, T(max_importance)};                        \
+    const LossGradients<S> grads{grad, grad_stride, total_weight, logits, {entry, row}};           \
+    return launch_transition_loss_backward(batch_##name, rule, grads, nullptr);                    \
+  }                                                                                                \
+  extern "C" int64_t posterior_##name(T* posterior) {                                              \
+    return launch_clean_posterior(batch_##name, posterior, nullptr);                               \
+  }                                                                                                \
+  extern "C" int64_t posterior_backward_##name(const T* grad, S* logits, T* entry, T* row) {       \
+    const CleanPosteriorGradients<S> grads{grad, logits, {entry, row}};                            \
+    return launch_clean_posterior_backward(batch_##name, grads, nullptr);                          \
+  }                                                                                                \
+  extern "C" int64_t spread_scratch_##name(T* weights, T* columns, T* slack) {                     \
+    return spread_scratch(without_logits(batch_##name),                                            \
+                          SpreadOutputs<T>{weights, columns, slack, 0, 0});                        \
+  }                                                                                                \
+  extern "C" int64_t spread_##name(T* entry, T* row, T* weights, T* columns, T* slack,             \
+                                   T* scratch) {                                                   \
+    const int64_t classes = batch_##name.classes;                                                  \
+    return launch_spread(without_logits(batch_##name), ColumnGradient<T>{entry, row},              \
+                         SpreadOutputs<T>{weights, columns, slack, classes, 1}, scratch, nullptr); \
   }
 
 BIND(float32, float, float)

@@ -153,10 +153,11 @@ def run_loss(
     grad=None,
     wanted=("logits",),
     seed=0,
+    switch_probability=0.0,
 ):
     """The loss, and the gradients of sum(grad * loss)."""
     n = batch.logits.shape[0]
-    with Emulator(kernels(), seed=seed) as gpu:
+    with Emulator(kernels(), seed=seed, switch_probability=switch_probability) as gpu:
         run = Run(gpu, batch)
         shape = (n,) if reduction == "none" else ()
         loss, total = run.output(shape, name="loss"), run.output((), name="total")

@@ -10,7 +10,8 @@ from emulator.harness import compiler
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
 HALF = (torch.float16, torch.bfloat16)
-MAPPINGS = (10, 36, 130)  # classes: two lanes per sample, samples grouped by label, a block each
+# Classes: samples that are neighbours in a warp, samples grouped by label, a block for each.
+MAPPINGS = (10, 36, 130)
 
 
 def near(actual, expected, tolerance):
@@ -231,6 +232,17 @@ def test_offset_of_one_number(c):
         shifted = torch.cat([torch.zeros(1), tensor.flatten()])[1:].view(tensor.shape)
         setattr(batch, name, shifted)
     check(batch, wanted=("logits",))
+
+
+@pytest.mark.parametrize("c", MAPPINGS)
+@pytest.mark.parametrize("slack", [None, 0.1])
+def test_threads_that_give_way_anywhere(c, slack):
+    """Not only at barriers: a missing one would show."""
+    batch = batch_of(40, c, 3, slack)
+    expected = run_loss(batch)
+    loss, grads = run_loss(batch, seed=3, switch_probability=0.05)
+    assert torch.equal(loss, expected[0])
+    assert torch.equal(grads["logits"], expected[1]["logits"])
 
 
 def test_repeatable():

@@ -18,27 +18,27 @@
 
 namespace ptd {
 
-// Replaces the column of an ignored sample; returns the kind of its label.
+// Replaces the column of an ignored sample; returns its label.
 template <class S, class T, int V>
-__device__ __forceinline__ LabelKind open_column(const LabelBatch<S>& batch, int64_t n,
-                                                 Share<T, V>& share) {
-  const LabelKind kind = label_kind(batch, label_at(batch.labels, n));
+__device__ __forceinline__ int open_column(const LabelBatch<S>& batch, int64_t n,
+                                           Share<T, V>& share) {
+  const int label = class_label(batch, n);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    if (kind == LabelKind::ignored) share.column[v] = T(1);
+    if (label == kIgnored) share.column[v] = T(1);
   }
-  return kind;
+  return label;
 }
 
 template <class S, class T, int V, class Team>
 __device__ __forceinline__ void posterior_of(const LabelBatch<S>& batch, Share<T, V> share,
                                              int64_t n, Team& team, T (&q)[V]) {
-  const LabelKind kind = open_column(batch, n, share);
+  const int label = open_column(batch, n, share);
   T quotient[V];
-  posterior(share, Smoothing<T>(batch.smoothing, batch.classes), team, q, quotient);
+  posterior(share, Smoothing<T>(batch), team, q, quotient);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    if (kind == LabelKind::bad) q[v] = not_a_number<T>();
+    if (label == kBad) q[v] = not_a_number<T>();
   }
 }
 
@@ -47,9 +47,9 @@ template <class S, class T, int V, class Team, class Sink>
 __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, Share<T, V> share,
                                                    const T* grad,  // [N, C]
                                                    int64_t n, Team& team, const Sink& sink) {
-  const LabelKind kind = open_column(batch, n, share);
+  const int label = open_column(batch, n, share);
   T q[V], quotient[V], g[V];
-  posterior(share, Smoothing<T>(batch.smoothing, batch.classes), team, q, quotient);
+  posterior(share, Smoothing<T>(batch), team, q, quotient);
   T dot = T(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
@@ -61,8 +61,8 @@ __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, S
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     // A label that does not count has no column, and a bad one no gradient at all.
-    sink(v, kind == LabelKind::bad ? T(0) : q[v] * (g[v] - mean),
-         kind == LabelKind::counted ? quotient[v] * (g[v] - mean) : T(0));
+    sink(v, label == kBad ? T(0) : q[v] * (g[v] - mean),
+         label >= 0 ? quotient[v] * (g[v] - mean) : T(0));
   }
 }
 

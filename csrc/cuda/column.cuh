@@ -19,6 +19,13 @@ struct WarpTeam {
   __device__ __forceinline__ T max(T x) const { return lanes_max<kWarp>(x); }
 };
 
+// A thread that has all classes of its sample.
+template <class T>
+struct LoneTeam {
+  __device__ __forceinline__ T sum(T x) const { return x; }
+  __device__ __forceinline__ T max(T x) const { return x; }
+};
+
 // Lanes l and l + 16 of a warp. All 32 take part, so that all pairs meet at one shuffle.
 template <class T>
 struct PairTeam {
@@ -53,8 +60,9 @@ template <class T>
 struct Smoothing {
   T scale, floor;
 
-  __device__ __forceinline__ Smoothing(T epsilon, int classes)
-      : scale(T(1) - epsilon), floor(epsilon / T(classes)) {}
+  template <class S>
+  __device__ __forceinline__ explicit Smoothing(const LabelBatch<S>& batch)
+      : scale(T(1) - batch.smoothing), floor(batch.smoothing_floor) {}
   __device__ __forceinline__ T operator()(T column) const { return scale * column + floor; }
 };
 

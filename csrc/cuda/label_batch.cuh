@@ -14,13 +14,22 @@ __device__ __forceinline__ int64_t label_at(const LabelView& labels, int64_t n) 
 
 // A label that names a class counts, unless it is ignore_index. Any other than that is bad: it
 // makes the sample's loss NaN, and its gradient zero, without stopping the rest.
-enum class LabelKind { counted, ignored, bad };
+constexpr int kIgnored = -1, kBad = -2;
+
+// The class that a label names, or one of these two.
+template <class S>
+__device__ __forceinline__ int class_of(const LabelBatch<S>& batch, int64_t y) {
+  if (y == batch.ignore_index) return kIgnored;
+  return y >= 0 && y < batch.classes ? int(y) : kBad;
+}
 
 template <class S>
-__device__ __forceinline__ LabelKind label_kind(const LabelBatch<S>& batch, int64_t y) {
-  if (y == batch.ignore_index) return LabelKind::ignored;
-  return y >= 0 && y < batch.classes ? LabelKind::counted : LabelKind::bad;
+__device__ __forceinline__ int class_label(const LabelBatch<S>& batch, int64_t n) {
+  return class_of(batch, label_at(batch.labels, n));
 }
+
+// Class 0 stands in where there is none; what comes of it is not used.
+__device__ __forceinline__ int class_or_first(int label) { return label < 0 ? 0 : label; }
 
 template <class S>
 __device__ __forceinline__ Accumulation<S> logit_at(const LabelBatch<S>& batch, int64_t n, int i) {

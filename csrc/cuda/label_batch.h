@@ -46,7 +46,7 @@ struct LabelBatch {
   int64_t samples;
   int classes, parts;
   int64_t ignore_index;
-  T smoothing;
+  T smoothing, smoothing_floor;  // epsilon, epsilon / C
 };
 
 // The factors of dL/dM, M = T(x) + slack, that a gradient with respect to column y comes to:

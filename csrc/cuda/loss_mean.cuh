@@ -16,17 +16,33 @@ __device__ __forceinline__ void write_loss(const LossOutputs<T>& out, double los
   *out.total_weight = T(weight);
 }
 
+// Sums over the block, of at most kWarps warps, in thread 0 alone.
+template <int kWarps>
+__device__ __forceinline__ void sum_block(double& loss, double& weight,
+                                          double (&scratch)[2][kWarps]) {
+  loss = lanes_sum<kWarp>(loss);
+  weight = lanes_sum<kWarp>(weight);
+  if (lane_id() == 0) {
+    scratch[0][warp_id()] = loss;
+    scratch[1][warp_id()] = weight;
+  }
+  __syncthreads();
+  if (warp_id() > 0) return;
+  const bool inside = lane_id() < static_cast<int>(blockDim.x) / kWarp;
+  loss = lanes_sum<kWarp>(inside ? scratch[0][lane_id()] : 0.0);
+  weight = lanes_sum<kWarp>(inside ? scratch[1][lane_id()] : 0.0);
+}
+
 // Called once by all threads of every block, with the sums of what each thread has seen.
-template <class T>
+template <int kWarps, class T>
 __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, double loss, double weight) {
   if (out.losses) {
     if (blockIdx.x == 0 && threadIdx.x == 0) *out.total_weight = T(0);
     return;
   }
-  __shared__ double scratch[4][kWarp];
+  __shared__ double scratch[2][kWarps];
   __shared__ bool is_last;
-  loss = block_sum(loss, scratch[0]);
-  weight = block_sum(weight, scratch[1]);
+  sum_block(loss, weight, scratch);
   if (gridDim.x == 1) {
     if (threadIdx.x == 0) write_loss(out, loss, weight);
     return;
@@ -45,8 +61,7 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, double lo
     loss += partials[2 * b];
     weight += partials[2 * b + 1];
   }
-  loss = block_sum(loss, scratch[2]);
-  weight = block_sum(weight, scratch[3]);
+  sum_block(loss, weight, scratch);
   if (threadIdx.x == 0) write_loss(out, loss, weight);
 }
 

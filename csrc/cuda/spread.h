@@ -22,7 +22,8 @@ LabelBatch<Accumulation<S>> without_logits(const LabelBatch<S>& batch) {
           batch.classes,
           batch.parts,
           batch.ignore_index,
-          batch.smoothing};
+          batch.smoothing,
+          batch.smoothing_floor};
 }
 
 // Writes batch.row_sums.

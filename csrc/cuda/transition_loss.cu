@@ -3,6 +3,7 @@
 #include "mapping.h"
 #include "spread.h"
 #include "transition_loss_kernels.cuh"
+#include "transition_loss_narrow_kernels.cuh"
 
 namespace ptd {
 namespace {
@@ -10,40 +11,38 @@ namespace {
 static_assert(kMostLossClasses == kMostClasses<float>);
 static_assert(kMostLossClassesDouble == kMostClasses<double>);
 
-// A narrow launch; where it does not fit, bytes is zero.
+// A narrow launch; where it does not fit, there are no blocks.
 struct NarrowPlan {
-  unsigned blocks;
-  size_t bytes = 0;
+  unsigned blocks = 0;
+  bool pairs;
+  NarrowLayout layout;
 
   template <class S>
   explicit NarrowPlan(const LabelBatch<S>& batch) {
-    constexpr int kSharedOfAnyGpu = 48 * 1024 - 2048;  // less the static part
-    if (sizeof(Accumulation<S>) != 4 || batch.classes > kNarrowMaxClasses) return;
-    if (int64_t(batch.parts) * batch.classes > kSharedOfAnyGpu) return;
-    const bool slack = batch.slack != nullptr;
-    const int needed = batch.classes <= 10
-                           ? NarrowLayout<5>(batch.classes, batch.parts, slack, sizeof(S)).bytes
-                           : NarrowLayout<8>(batch.classes, batch.parts, slack, sizeof(S)).bytes;
-    if (needed > kSharedOfAnyGpu) return;
-    const int64_t wanted = ceil_div(batch.samples, kNarrowBlockSamples);
+    constexpr int kSharedOfAnyGpu = 48 * 1024 - 1024;  // less the static part
+    if (sizeof(Accumulation<S>) != 4) return;
+    if (batch.classes < 2 || batch.classes > kNarrowMaxClasses) return;
+    if (batch.parts > kSharedOfAnyGpu) return;  // and so are the numbers below too large
+    layout = narrow_layout(batch.classes, batch.parts, batch.slack != nullptr, sizeof(S));
+    if (layout.bytes > kSharedOfAnyGpu) return;
+    pairs = in_pairs(batch.classes, batch.slack != nullptr);
+    const int64_t each = kNarrowWarps * (pairs ? kPairSamples : kLoneSamples);
+    const int64_t wanted = ceil_div(batch.samples, each);
     blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
-    bytes = static_cast<size_t>(needed);
   }
 };
 
-// run.template operator()<V, kSlack>()
+// run.template operator()<V, kSlack>(), for two lanes per sample.
 template <class S, class Run>
-void with_narrow(const LabelBatch<S>& batch, const Run& run) {
-  if (batch.classes <= 10) {
-    return batch.slack ? run.template operator()<5, true>() : run.template operator()<5, false>();
-  }
-  return batch.slack ? run.template operator()<8, true>() : run.template operator()<8, false>();
+void with_pairs(const LabelBatch<S>& batch, const Run& run) {
+  if (batch.classes <= kLoneClasses) return run.template operator()<5, true>();
+  return batch.slack ? run.template operator()<7, true>() : run.template operator()<7, false>();
 }
 
 template <class S>
 int64_t blocks_of(const LabelBatch<S>& batch) {
   const NarrowPlan narrow(batch);
-  if (narrow.bytes) return narrow.blocks;
+  if (narrow.blocks) return narrow.blocks;
   return is_grouped(batch) ? GroupedPlan(batch).blocks : WidePlan(batch).blocks;
 }
 
@@ -69,11 +68,17 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
   }
   const NarrowPlan narrow(batch);
   if constexpr (sizeof(Accumulation<S>) == 4) {
-    if (narrow.bytes) {
-      with_narrow(batch, [&]<int V, bool kSlack>() {
-        PTD_LAUNCH((transition_loss_narrow<S, V, kSlack>), narrow.blocks, kNarrowThreads,
-                   narrow.bytes, stream, batch, rule, out);
-      });
+    if (narrow.blocks) {
+      const auto bytes = static_cast<size_t>(narrow.layout.bytes);
+      if (narrow.pairs) {
+        with_pairs(batch, [&]<int V, bool kSlack>() {
+          PTD_LAUNCH((transition_loss_pair<S, V, kSlack>), narrow.blocks, kNarrowThreads, bytes,
+                     stream, batch, narrow.layout, rule, out);
+        });
+      } else {
+        PTD_LAUNCH(transition_loss_lone<S>, narrow.blocks, kNarrowThreads, bytes, stream, batch,
+                   narrow.layout, rule, out);
+      }
       return cudaGetLastError();
     }
   }
@@ -103,11 +108,17 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
   if (batch.samples == 0) return cudaSuccess;
   const NarrowPlan narrow(batch);
   if constexpr (sizeof(Accumulation<S>) == 4) {
-    if (narrow.bytes) {
-      with_narrow(batch, [&]<int V, bool kSlack>() {
-        PTD_LAUNCH((transition_loss_backward_narrow<S, V, kSlack>), narrow.blocks, kNarrowThreads,
-                   narrow.bytes, stream, batch, rule, grads);
-      });
+    if (narrow.blocks) {
+      const auto bytes = static_cast<size_t>(narrow.layout.bytes);
+      if (narrow.pairs) {
+        with_pairs(batch, [&]<int V, bool kSlack>() {
+          PTD_LAUNCH((transition_loss_backward_pair<S, V, kSlack>), narrow.blocks, kNarrowThreads,
+                     bytes, stream, batch, narrow.layout, rule, grads);
+        });
+      } else {
+        PTD_LAUNCH(transition_loss_backward_lone<S>, narrow.blocks, kNarrowThreads, bytes, stream,
+                   batch, narrow.layout, rule, grads);
+      }
       return cudaGetLastError();
     }
   }

@@ -24,8 +24,7 @@ __device__ __forceinline__ void for_each_wide(const LabelBatch<S>& batch, const 
   BlockTeam<T> team{scratch};
   const int classes = batch.classes, parts = batch.parts;
   for (int64_t n = blockIdx.x; n < batch.samples; n += gridDim.x) {
-    const int64_t y = label_at(batch.labels, n);
-    const int64_t k = y >= 0 && y < classes ? y : 0;
+    const int k = class_or_first(class_label(batch, n));
     Share<T, V> share;
     share.first = static_cast<int>(threadIdx.x);
     share.step = static_cast<int>(blockDim.x);
@@ -33,7 +32,7 @@ __device__ __forceinline__ void for_each_wide(const LabelBatch<S>& batch, const 
     for (int v = 0; v < V; ++v) {
       const int i = share.index(v);
       share.z[v] = i < classes ? logit_at(batch, n, i) : -infinity<T>();
-      share.column[v] = batch.slack && i < classes ? slack_at(batch, i, int(k)) : T(0);
+      share.column[v] = batch.slack && i < classes ? slack_at(batch, i, k) : T(0);
     }
     for (int start = 0; start < parts; start += kWideParts) {
       const int count = parts - start < kWideParts ? parts - start : kWideParts;
@@ -42,7 +41,7 @@ __device__ __forceinline__ void for_each_wide(const LabelBatch<S>& batch, const 
         staged[j] = weight_at(batch.weights, n, start + j);
       }
       __syncthreads();
-      const T* column = batch.columns + (k * parts + start) * classes;
+      const T* column = batch.columns + (int64_t(k) * parts + start) * classes;
 #pragma unroll 1  // V loads are under way at once, in every warp
       for (int j = 0; j < count; ++j, column += classes) {
 #pragma unroll

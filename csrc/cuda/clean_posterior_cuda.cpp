@@ -1,0 +1,63 @@
+#include "../clean_posterior.h"
+
+#include <torch/csrc/stable/library.h>
+
+#include "clean_posterior.h"
+#include "label_inputs.h"
+
+namespace ptd {
+namespace {
+
+constexpr const char* kOp = "clean_posterior";
+
+std::tuple<Tensor, Tensor> clean_posterior(Tensor logits, Tensor noisy_labels,
+                                           OptionalTensor weights, Tensor parts,
+                                           OptionalTensor slack, int64_t ignore_index,
+                                           double smoothing) {
+  const Sizes sizes = check_clean_posterior(logits, noisy_labels, weights, parts, slack);
+  check_classes(kOp, logits);
+  const Tensor posterior = empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits);
+  const Tensor saved = empty_saved(sizes, logits, parts, slack);
+  if (sizes.samples == 0) return {posterior, saved};
+
+  const OnDevice device(logits);
+  with_storage(logits, [&]<class S>() {
+    const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, saved,
+                                ignore_index, smoothing);
+    check_launch(kOp, launch_clean_posterior(inputs.batch, pointer<Accumulation<S>>(posterior),
+                                             device.stream()));
+  });
+  return {posterior, saved};
+}
+
+FourTensors clean_posterior_backward(Tensor grad, Tensor logits, Tensor noisy_labels,
+                                     OptionalTensor weights, Tensor parts, OptionalTensor slack,
+                                     Tensor saved_column, int64_t ignore_index, double smoothing,
+                                     bool need_logits, bool need_weights, bool need_parts,
+                                     bool need_slack) {
+  const Sizes sizes = check_clean_posterior(logits, noisy_labels, weights, parts, slack);
+  check_classes(kOp, logits);
+  const Needs needs{need_logits, need_weights, need_parts, need_slack};
+  const OnDevice device(logits);
+  const Tensor dense_grad = torch::stable::contiguous(grad);
+  return with_storage(logits, [&]<class S>() {
+    using T = Accumulation<S>;
+    const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, saved_column,
+                                ignore_index, smoothing);
+    return backward_through_column(
+        kOp, sizes, logits, parts, slack, inputs.batch, needs, device.stream(),
+        [&](S* grad_logits, const ColumnGradient<T>& column) {
+          const CleanPosteriorGradients<S> grads{pointer<T>(dense_grad), grad_logits, column};
+          return launch_clean_posterior_backward(inputs.batch, grads, device.stream());
+        });
+  });
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CUDA, m) {
+  m.impl("clean_posterior", TORCH_BOX(&clean_posterior));
+  m.impl("clean_posterior_backward", TORCH_BOX(&clean_posterior_backward));
+}
+
+}  // namespace ptd

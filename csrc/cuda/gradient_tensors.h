@@ -1,0 +1,41 @@
+// The gradients that a backward operator returns: in the layouts of their tensors, empty where one
+// is not asked for.
+#pragma once
+
+#include <tuple>
+
+#include "../check.h"
+#include "../layout.h"
+
+namespace ptd {
+
+using FourTensors = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+struct Needs {
+  bool logits, weights, parts, slack;
+
+  bool transition() const { return weights || parts || slack; }
+};
+
+struct GradientTensors {
+  Tensor logits, weights, parts, slack;
+
+  GradientTensors(const Sizes& sizes, const Tensor& of_logits, const Tensor& of_parts,
+                  const OptionalTensor& of_slack, const Needs& needs) {
+    const int64_t n = sizes.samples, c = sizes.classes, r = sizes.parts;
+    const ScalarType dtype = of_parts.scalar_type();
+    const auto none = [&] { return empty({0}, dtype, of_logits); };
+    logits = needs.logits ? empty({n, c}, of_logits.scalar_type(), of_logits) : none();
+    weights = needs.weights ? empty({n, r}, dtype, of_logits) : none();
+    parts = !needs.parts          ? none()
+            : of_parts.dim() == 3 ? empty_strided({r, c, c}, {c, 1, r * c}, dtype, of_logits)
+                                  : empty_strided({c, c}, {1, c}, dtype, of_logits);
+    slack = !needs.slack                  ? none()
+            : is_column_layout(*of_slack) ? empty_strided({c, c}, {1, c}, dtype, of_logits)
+                                          : empty({c, c}, dtype, of_logits);
+  }
+
+  FourTensors tuple() const { return {logits, weights, parts, slack}; }
+};
+
+}  // namespace ptd

@@ -1,0 +1,138 @@
+// Up to ten classes and no slack: a lane per sample, with all its classes in registers. Weights
+// pass through the warp's tile ten parts at a time.
+#pragma once
+
+#include "narrow.cuh"
+
+namespace ptd {
+
+// kLoneParts weights of each of a warp's samples, on their way to shared memory: [32, kLoneParts]
+// there. Five lanes take a row, a pair of numbers each; 30 of them six rows at a time.
+struct WeightsInFlight {
+  static constexpr int kLanes = kLoneParts / 2, kRows = kWarp / kLanes;
+  static constexpr int kSteps = (kLoneSamples + kRows - 1) / kRows;
+  float2 of[kSteps];
+
+  // Whether they go in pairs, which must not cross 8-byte boundaries. The last few parts, if they
+  // are fewer than kLoneParts, go one by one.
+  static __device__ __forceinline__ bool in_pairs(const Rows<const float>& weights, int parts,
+                                                  int j0) {
+    return weights.flat && parts % 2 == 0 && j0 + kLoneParts <= parts;
+  }
+  // Whether this lane has a row at a step, of `count`.
+  static __device__ __forceinline__ bool takes(int step, int count) {
+    return lane_id() < kLanes * kRows && lane_id() / kLanes + kRows * step < count;
+  }
+
+  __device__ __forceinline__ void load(const Rows<const float>& weights, int64_t first, int count,
+                                       int j0, int parts) {
+    if (!in_pairs(weights, parts, j0)) return;
+    const int row = lane_id() / kLanes, j = j0 + 2 * (lane_id() % kLanes);
+    const float* from = weights.data + (first + row) * parts + j;
+#pragma unroll
+    for (int a = 0; a < kSteps; ++a, from += kRows * parts) {
+      if (takes(a, count)) of[a] = *reinterpret_cast<const float2*>(from);
+    }
+  }
+
+  __device__ __forceinline__ void store(const Rows<const float>& weights, int64_t first, int count,
+                                        int j0, int parts,
+                                        float* tile) const {  // [32, kLoneParts]
+    if (in_pairs(weights, parts, j0)) {
+#pragma unroll
+      for (int a = 0; a < kSteps; ++a) {
+        float2* const to = reinterpret_cast<float2*>(tile) + lane_id() + kLanes * kRows * a;
+        if (takes(a, count)) *to = of[a];
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int t = lane_id(); t < count * kLoneParts; t += kWarp) {
+      const int j = j0 + t % kLoneParts;
+      if (j < parts) tile[t] = weight_at(weights, first + t / kLoneParts, j);
+    }
+  }
+};
+
+// column += the first `count` of the staged parts. Pitches are even.
+__device__ __forceinline__ void add_staged_parts(const float* h,     // [kLoneParts]
+                                                 const float* part,  // [count, row_pitch]
+                                                 int row_pitch, int count,
+                                                 float (&column)[kLoneClasses]) {
+  const auto add = [&](float weight) {
+#pragma unroll
+    for (int v = 0; v < kLoneClasses; v += 2) {
+      const float2 two = *reinterpret_cast<const float2*>(part + v);
+      column[v] += weight * two.x;
+      column[v + 1] += weight * two.y;
+    }
+    part += row_pitch;
+  };
+#pragma unroll 1
+  for (int j = 0; j + 2 <= count; j += 2) {
+    const float2 two = *reinterpret_cast<const float2*>(h + j);
+    add(two.x);
+    add(two.y);
+  }
+  if (count % 2) add(h[count - 1]);
+}
+
+// A lane's sample.
+struct Lone {
+  int label;
+  Share<float, kLoneClasses> share;
+};
+
+// Logits, column and label of the lane's sample, by all threads of the block. Lanes beyond the last
+// sample have a copy of the first. `tile` is this warp's.
+template <class S>
+__device__ __forceinline__ Lone lone_sample(const LabelBatch<S>& batch, const NarrowLayout& layout,
+                                            const NarrowRange<kLoneSamples>& range, int sample,
+                                            unsigned char* shared, unsigned char* tile) {
+  constexpr int V = kLoneClasses;
+  const int classes = batch.classes, parts = batch.parts;
+  // All that is read is under way before any of it is waited for.
+  TileInFlight<S, (V * int(sizeof(S)) + 15) / 16> z;
+  WeightsInFlight h;
+  z.load(batch.logits, range.first, range.count, classes);
+  h.load(batch.weights, range.first, range.count, 0, parts);
+  const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample) : 0;
+  stage_parts(batch, layout, V > classes, reinterpret_cast<float*>(shared));
+  z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
+  __syncthreads();
+
+  Lone lone;
+  lone.label = class_of(batch, y);
+  Share<float, V>& share = lone.share;
+  share.first = 0;
+  share.step = 1;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const S* row = reinterpret_cast<const S*>(tile) + sample * classes;
+    share.z[v] = v < classes && range.count > 0 ? load<float>(row + v) : -infinity<float>();
+    share.column[v] = 0.0f;
+  }
+  float* const weights = reinterpret_cast<float*>(tile);
+  const float* part =
+      reinterpret_cast<const float*>(shared) + class_or_first(lone.label) * layout.column_pitch;
+#pragma unroll 1
+  for (int j0 = 0; j0 < parts; j0 += kLoneParts) {
+    __syncwarp();
+    h.store(batch.weights, range.first, range.count, j0, parts, weights);
+    // The next are under way while these are used.
+    h.load(batch.weights, range.first, range.count, j0 + kLoneParts, parts);
+    __syncwarp();
+    const int count = parts - j0 < kLoneParts ? parts - j0 : kLoneParts;
+    if (range.count > 0) {
+      add_staged_parts(weights + sample * kLoneParts, part, layout.row_pitch, count, share.column);
+    }
+    part += kLoneParts * layout.row_pitch;
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (v >= classes) share.column[v] = 0.0f;
+  }
+  return lone;
+}
+
+}  // namespace ptd

@@ -1,0 +1,130 @@
+// Up to fourteen classes: two lanes per sample, each with V classes, V = 5 or 7. With slack all of
+// T(x) is formed, column after column, and a sample's weights, kept in the warp's tile, are read
+// C + 1 times.
+#pragma once
+
+#include "narrow.cuh"
+
+namespace ptd {
+
+// A warp's sixteen samples: lane l has classes (l / 16) V onwards of sample l % 16.
+template <class S, int V, bool kSlack>
+struct PairTile {
+  static_assert(sizeof(Accumulation<S>) == 4 && V % 2 == 1, "see narrow_layout");
+
+  const LabelBatch<S>& batch;
+  const NarrowLayout& layout;
+  const unsigned char* shared;
+  int slot, begin;  // sample of the warp, first class
+  float* rows;      // [16, R], then [16, C]
+  S* logits;        // [16, C]
+
+  __device__ __forceinline__ PairTile(const LabelBatch<S>& batch, const NarrowLayout& layout,
+                                      unsigned char* shared)
+      : batch(batch),
+        layout(layout),
+        shared(shared),
+        slot(lane_id() % kPairSamples),
+        begin(lane_id() / kPairSamples * V) {
+    unsigned char* const tile = shared + layout.tiles + warp_id() * layout.tile_bytes;
+    rows = reinterpret_cast<float*>(tile);
+    logits = reinterpret_cast<S*>(tile + layout.tile_logits);
+  }
+
+  // The warp's rows, the parts and the slack, by all threads of the block: all that is read, at
+  // once. Returns the label of `sample`.
+  __device__ __forceinline__ int stage(const NarrowRange<kPairSamples>& range, int sample,
+                                       unsigned char* to) const {
+    const int classes = batch.classes, parts = batch.parts;
+    TileInFlight<S, 2> z;
+    TileInFlight<float, V == 5 ? 4 : 1> h;  // of up to 32 or 16 parts; the rest follows
+    z.load(batch.logits, range.first, range.count, classes);
+    if (batch.weights.data) h.load(batch.weights, range.first, range.count, parts);
+    const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample) : 0;
+    stage_parts(batch, layout, 2 * V > classes, reinterpret_cast<float*>(to));
+    if constexpr (kSlack) {
+      float* const slack = reinterpret_cast<float*>(to + layout.slack);
+#pragma unroll 1
+      for (int t = threadIdx.x; t < kNarrowSlackPitch * classes; t += kNarrowThreads) {
+        const int i = t % kNarrowSlackPitch;
+        slack[t] = i < classes ? slack_at(batch, i, t / kNarrowSlackPitch) : 0.0f;
+      }
+    }
+    z.store(batch.logits, range.first, range.count, classes, logits);
+    if (batch.weights.data) {
+      h.store(batch.weights, range.first, range.count, parts, rows);
+    } else if (lane_id() < range.count) {
+      rows[lane_id()] = 1.0f;
+    }
+    __syncthreads();
+    return class_of(batch, y);
+  }
+
+  // m = this lane's classes of column k of T(x) + slack.
+  __device__ __forceinline__ void combine(int sample, int k, float (&m)[V]) const {
+    const float* part = reinterpret_cast<const float*>(shared) + k * layout.column_pitch + begin;
+    const float* slack = reinterpret_cast<const float*>(shared + layout.slack) + begin;
+    const float* h = rows + sample * batch.parts;
+#pragma unroll
+    for (int v = 0; v < V; ++v) m[v] = kSlack ? slack[k * kNarrowSlackPitch + v] : 0.0f;
+    const auto add = [&](float weight) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) m[v] += weight * part[v];
+      part += layout.row_pitch;
+    };
+    if (batch.parts % 4 == 0) {
+#pragma unroll 1
+      for (int j = 0; j < batch.parts; j += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(h + j);
+        add(four.x);
+        add(four.y);
+        add(four.z);
+        add(four.w);
+      }
+    } else {
+#pragma unroll 2
+      for (int j = 0; j < batch.parts; ++j) add(h[j]);
+    }
+  }
+
+  // r_i = sum_k max(m_ik, 0) of this lane's classes.
+  __device__ __forceinline__ void row_sums(int sample, float (&sums)[V]) const {
+#pragma unroll
+    for (int v = 0; v < V; ++v) sums[v] = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < batch.classes; ++k) {
+      float m[V];
+      combine(sample, k, m);
+#pragma unroll
+      for (int v = 0; v < V; ++v) sums[v] += clamp_entry(m[v]);
+    }
+  }
+
+  // The row sum of this lane's class v that the forward pass kept.
+  __device__ __forceinline__ float kept_sum(int64_t n, int v) const {
+    const bool inside = begin + v < batch.classes;
+    return inside ? batch.row_sums[n * batch.classes + begin + v] : 1.0f;
+  }
+
+  // This lane's logits and column k; sum_of(v) is the row sum of its class v. A sample beyond the
+  // last stands in for another, so that all lanes go the same way.
+  template <class SumOf>
+  __device__ __forceinline__ Share<float, V> share(int sample, int k, const SumOf& sum_of) const {
+    const int classes = batch.classes;
+    Share<float, V> share;
+    share.first = begin;
+    share.step = 1;
+    combine(sample, k, share.column);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int i = begin + v;
+      float& entry = share.column[v];
+      share.z[v] = i < classes ? load<float>(logits + sample * classes + i) : -infinity<float>();
+      if (kSlack) entry = normalised_entry(clamp_entry(entry), sum_of(v), 1.0f / float(classes));
+      if (i >= classes) entry = 0.0f;
+    }
+    return share;
+  }
+};
+
+}  // namespace ptd

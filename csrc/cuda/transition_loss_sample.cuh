@@ -1,0 +1,86 @@
+// The loss of a sample that a team of threads holds, and its gradient. math/loss_terms.h has the
+// formulas.
+#pragma once
+
+#include "column.cuh"
+#include "transition_loss_args.h"
+
+namespace ptd {
+
+template <class T>
+__device__ __forceinline__ T class_weight_of(const LossRule<T>& rule, int y) {
+  return rule.class_weight ? rule.class_weight[y * rule.class_weight_stride] : T(1);
+}
+
+template <class T, int V, class Team>
+__device__ __forceinline__ LossTerms<T> terms_of(const LossRule<T>& rule, const Share<T, V>& share,
+                                                 const ColumnSums<T>& sums, int y, Team& team) {
+  const T z_y = rule.importance == kForward ? T(0) : label_logit(share, y, team);
+  return loss_terms(sums, z_y, rule.importance, rule.max_importance);
+}
+
+// sink(v, dloss/dz, dloss/du) for each of a thread's classes, both times factor.
+template <class T, int V, class Team, class Sink>
+__device__ __forceinline__ void loss_gradient(const LossRule<T>& rule, const Share<T, V>& share,
+                                              const Smoothing<T>& smooth, int y, T factor,
+                                              Team& team, const Sink& sink) {
+  T e[V];
+  const ColumnSums<T> sums = column_sums(share, smooth, team, e);
+  const LossTerms<T> terms = terms_of(rule, share, sums, y, team);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const T column_e = column_exp(sums, share.z[v], e[v]);
+    const T label = share.index(v) == y ? terms.label : T(0);
+    const T grad_z =
+        terms.softmax * e[v] + terms.posterior * joint(column_e, smooth(share.column[v])) + label;
+    sink(v, factor * grad_z, factor * terms.posterior * column_e);
+  }
+}
+
+template <class S, class T, int V, class Team>
+__device__ __forceinline__ T loss_of(const LabelBatch<S>& batch, const LossRule<T>& rule,
+                                     const Share<T, V>& share, int label, Team& team) {
+  T e[V];
+  const ColumnSums<T> sums = column_sums(share, Smoothing<T>(batch), team, e);
+  return terms_of(rule, share, sums, class_or_first(label), team).loss;
+}
+
+// What one thread has seen of a batch.
+struct LossSums {
+  double loss = 0.0, weight = 0.0;
+
+  // `loss` is what the sample's column gives; it does not count unless its label does.
+  template <class T>
+  __device__ __forceinline__ void add(const LossRule<T>& rule, const LossOutputs<T>& out, int64_t n,
+                                      int label, T loss_n) {
+    const T weight_n = label >= 0 ? class_weight_of(rule, label) : T(0);
+    if (label >= 0) loss_n *= weight_n;
+    if (label == kIgnored) loss_n = T(0);
+    if (label == kBad) loss_n = not_a_number<T>();
+    if (out.losses) out.losses[n] = loss_n;
+    loss += double(loss_n);
+    weight += double(weight_n);
+  }
+};
+
+// sink(v, dL/dz, dL/du) for each of a thread's classes; zeros where the label does not count, and
+// not by a factor of zero: NaN or infinity of an ignored sample must not get through.
+template <class S, class T, int V, class Team, class Sink>
+__device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const LossRule<T>& rule,
+                                             const LossGradients<S>& grads,
+                                             const Share<T, V>& share, int64_t n, int label,
+                                             Team& team, const Sink& sink) {
+  const bool counted = label >= 0;
+  T factor = T(0);
+  if (counted) {
+    factor = grads.grad_loss[n * grads.grad_stride] * class_weight_of(rule, label);
+    if (grads.total_weight) factor /= *grads.total_weight;
+  }
+  const Smoothing<T> smooth(batch);
+  loss_gradient(rule, share, smooth, class_or_first(label), factor, team,
+                [&](int v, T grad_z, T grad_u) {
+                  sink(v, counted ? grad_z : T(0), counted ? grad_u : T(0));
+                });
+}
+
+}  // namespace ptd
