@@ -99,4 +99,14 @@ inline void check_class_weight(const char* op, const OptionalTensor& class_weigh
   check_device(op, "class_weight", *class_weight, logits);
 }
 
+// Of a backward operator: a gradient, or what the forward operator saved.
+inline void check_backward(const char* op, const char* name, const Tensor& tensor,
+                           std::initializer_list<int64_t> shape, ScalarType dtype) {
+  bool fits = tensor.dim() == int64_t(shape.size()) && tensor.scalar_type() == dtype;
+  for (int64_t d = 0; fits && d < tensor.dim(); ++d) fits = tensor.size(d) == shape.begin()[d];
+  if (fits) return;
+  refuse(std::string(op) + ": " + name + " does not belong to these arguments; it is " +
+         shape_text(tensor) + ", " + dtype_text(tensor.scalar_type()) + ".");
+}
+
 }  // namespace ptd

@@ -17,4 +17,12 @@ inline void check_project_transition(const Tensor& matrix) {
   }
 }
 
+inline void check_project_transition_backward(const Tensor& grad, const Tensor& matrix) {
+  check_project_transition(matrix);
+  if (shape_text(grad) == shape_text(matrix) && grad.scalar_type() == matrix.scalar_type()) return;
+  refuse("project_transition_backward: grad must be like matrix, " + shape_text(matrix) + ", " +
+         dtype_text(matrix.scalar_type()) + "; got " + shape_text(grad) + ", " +
+         dtype_text(grad.scalar_type()) + ".");
+}
+
 }  // namespace ptd

@@ -237,10 +237,12 @@ def second_backward(
         found = dict(zip(at, pull(grad), strict=True))
         return [found[p] for p in needed]
 
-    first, pull = torch.func.vjp(gradients, grad, *(tensors[p] for p in at))
     outer = [g for g, need in zip(grads, ctx.needs, strict=True) if need]
-    outer = [torch.zeros_like(f) if g is None else g for f, g in zip(first, outer, strict=True)]
-    second = pull(outer)
+    with torch.autocast(grad.device.type, enabled=False):  # the definition is to be taken exactly
+        first, pull = torch.func.vjp(gradients, grad, *(tensors[p] for p in at))
+        second = pull(
+            [torch.zeros_like(f) if g is None else g for f, g in zip(first, outer, strict=True)]
+        )
     result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
     for p, value in zip([0, *(1 + p for p in at)], second, strict=True):
         if ctx.needs_input_grad[p]:
@@ -282,6 +284,8 @@ def one_by_one(
     args: Sequence[Any],
 ) -> tuple[Any, Any]:
     """Map by one call per element: right for every combination of arguments, and no faster."""
+    if batch_size == 0:
+        raise ValueError("vmap over an empty batch is not supported.")
     results = []
     for index in range(batch_size):
         element = (

@@ -25,6 +25,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ptd_ext import reference
 from ptd_ext._register import (
     ATTACHED,
     CLEAN_POSTERIOR,
@@ -39,7 +40,14 @@ from ptd_ext._register import (
 from ptd_ext._transforms import transformed
 from ptd_ext.devices import check_device
 from ptd_ext.parts import prepared
-from ptd_ext.validate import validate_batch, validate_labels
+from ptd_ext.validate import (
+    check_importance,
+    check_reduction,
+    check_smoothing,
+    check_transition,
+    validate_batch,
+    validate_labels,
+)
 
 __all__ = [
     "clean_posterior",
@@ -51,7 +59,6 @@ __all__ = [
 ]
 
 Reduction = Literal["none", "mean", "sum"]
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def forward_loss(
@@ -125,10 +132,7 @@ def reweight_loss(
         smoothing: as in :func:`forward_loss`.
         validate: as in :func:`forward_loss`.
     """
-    if importance not in ("detached", "attached"):
-        raise ValueError(f'importance must be "detached" or "attached"; got {importance!r}.')
-    if max_importance is not None and not max_importance > 0:
-        raise ValueError(f"max_importance must be positive or None; got {max_importance}.")
+    check_importance(importance, max_importance)
     kind = DETACHED if importance == "detached" else ATTACHED
     cap = math.inf if max_importance is None else max_importance
     return _transition_loss(
@@ -166,10 +170,10 @@ def clean_posterior(
     A sample whose label is ``ignore_index`` keeps its softmax. ``smoothing`` as in
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
     """
-    _check_smoothing(smoothing)
+    check_smoothing(smoothing)
     weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
     if validate:
-        validate_labels(noisy_labels, logits.shape[1], ignore_index)
+        validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, slack)
     return _apply(CLEAN_POSTERIOR, tensors, (ignore_index, smoothing))
 
@@ -181,16 +185,19 @@ def transition_matrix(
 
     For looking at, or for a loss of your own: the losses here never form it.
     """
-    dtype = parts.dtype if weights is None else torch.promote_types(weights.dtype, parts.dtype)
-    dtype = torch.float32 if dtype in _HALF else dtype
+    check_transition(weights, parts, slack)
     if validate:
         validate_batch(weights, parts, slack)
+    dtype = torch.float32
+    for tensor in (weights, parts, slack):
+        dtype = dtype if tensor is None else torch.promote_types(dtype, tensor.dtype)
     parts = parts.to(dtype)
     if weights is None:
         matrix = parts.reshape(parts.shape[-2:])
     else:
-        # A product of [N, R] and [R, C²] is what torch does best.
-        matrix = torch.tensordot(weights.to(dtype), parts, dims=1)
+        # A product of [N, R] and [R, C²] is what torch does best, and autocast would do halfway.
+        with torch.autocast(parts.device.type, enabled=False):
+            matrix = torch.tensordot(weights.to(dtype), parts, dims=1)
     return matrix if slack is None else project_transition(matrix + slack.to(dtype))
 
 
@@ -200,9 +207,13 @@ def project_transition(matrix: Tensor) -> Tensor:
     A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
     """
     check_device(matrix)
-    if matrix.dtype in _HALF:
+    if matrix.dtype in (torch.float16, torch.bfloat16):
         matrix = matrix.float()
-    return torch.ops.ptd_ext.project_transition(matrix)
+    if torch._C._are_functorch_transforms_active():
+        return reference.project_transition(matrix)  # which can be transformed in every way
+    if torch.compiler.is_compiling():
+        return torch.ops.ptd_ext.project_transition(matrix)
+    return _Projection.apply(matrix)
 
 
 def _transition_loss(
@@ -218,19 +229,17 @@ def _transition_loss(
     smoothing: float,
     validate: bool,
 ) -> Tensor:
-    reduction_id = REDUCTIONS.get(reduction)
-    if reduction_id is None:
-        raise ValueError(f'reduction must be "none", "mean" or "sum"; got {reduction!r}.')
-    _check_smoothing(smoothing)
+    check_reduction(reduction)
+    check_smoothing(smoothing)
     weights, parts, support, slack = _transition(logits, weights, parts, slack, validate)
     if class_weight is not None:
         if class_weight.requires_grad:
             raise ValueError("class_weight must not require a gradient: it is not differentiated.")
         class_weight = _lossless(class_weight, parts.dtype, "class_weight")
     if validate:
-        validate_labels(noisy_labels, logits.shape[1], ignore_index)
+        validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, support, slack, class_weight)
-    options = (*importance, reduction_id, ignore_index, smoothing)
+    options = (*importance, REDUCTIONS[reduction], ignore_index, smoothing)
     return _apply(TRANSITION_LOSS, tensors, options)
 
 
@@ -266,11 +275,6 @@ def _refuse_loss(tensor: Tensor, dtype: torch.dtype, name: str) -> None:
         )
 
 
-def _check_smoothing(smoothing: float) -> None:
-    if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing must be at least 0 and less than 1; got {smoothing}.")
-
-
 def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...]) -> Tensor:
     """The operator's result, by the shortest way to it.
 
@@ -286,28 +290,37 @@ def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, 
 
 
 def _direct(op: FusedOp) -> Callable[..., Tensor]:
-    forward_op = op.forward_op
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        *tensors, options = arguments
+        with torch._C._AutoDispatchBelowAutograd():
+            result, *saved = op.forward_op(*tensors, *options)
+        ctx.save_for_backward(*tensors, *saved)
+        ctx.options = options
+        return result
 
-    class Direct(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> Tensor:
-            *tensors, options = arguments
-            with torch._C._AutoDispatchBelowAutograd():
-                result, *saved = forward_op(*tensors, *options)
-            ctx.save_for_backward(*tensors, *saved)
-            ctx.options = options
-            return result
+    def back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph: this gradient is differentiated in turn
+            return backward(op, ctx, grad)
+        with torch._C._AutoDispatchBelowAutograd():
+            return backward(op, ctx, grad)
 
-        @staticmethod
-        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-            if torch.is_grad_enabled():  # create_graph: this gradient is differentiated in turn
-                return backward(op, ctx, grad)
-            with torch._C._AutoDispatchBelowAutograd():
-                return backward(op, ctx, grad)
-
-    Direct.__name__ = Direct.__qualname__ = op.name
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(back)}
+    function = type(op.name, (torch.autograd.Function,), methods)
     # Function.apply looks for functorch's wrappers first, which _apply has ruled out.
-    return super(torch.autograd.Function, Direct).apply
+    return super(torch.autograd.Function, function).apply
+
+
+class _Projection(torch.autograd.Function):
+    """project_transition; unlike the bare operator it refuses forward-mode differentiation."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        ctx.save_for_backward(matrix)
+        return torch.ops.ptd_ext.project_transition(matrix)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return torch.ops.ptd_ext.project_transition_backward(grad, *ctx.saved_tensors)
 
 
 _DIRECT = {op.name: _direct(op) for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR)}

@@ -10,6 +10,12 @@ from torch import Tensor, nn
 from ptd_ext import functional
 from ptd_ext.functional import Reduction
 from ptd_ext.parts import prepare_parts
+from ptd_ext.validate import (
+    check_importance,
+    check_reduction,
+    check_smoothing,
+    check_transition,
+)
 
 __all__ = ["ForwardLoss", "ReweightLoss"]
 
@@ -33,6 +39,9 @@ class _TransitionLoss(nn.Module):
         validate: bool = False,
     ) -> None:
         super().__init__()
+        check_reduction(reduction)
+        check_smoothing(smoothing)
+        check_transition(None if parts.dim() == 2 else parts.new_empty(0, len(parts)), parts, None)
         # Own copies: training must not write into the caller's tensors, nor they into ours.
         self.register_buffer("parts", prepare_parts(parts.detach()).clone())
         if class_weight is not None:
@@ -108,6 +117,7 @@ class ReweightLoss(_TransitionLoss):
         revision: bool = False,
         **options,
     ) -> None:
+        check_importance(importance, max_importance)
         if revision and importance == "detached":
             raise ValueError(
                 'revision needs importance="attached": a detached importance gives slack no '

@@ -51,30 +51,36 @@ def prepared(parts: Tensor, dtype: torch.dtype, revised: bool) -> tuple[Tensor, 
         return prepare_parts(parts.to(dtype)), None
     memory = _remembered.get(id(parts))
     # An id can be another tensor's later: the weak reference tells them apart.
-    if (
-        memory is None
-        or memory.source() is not parts
-        or memory.version != parts._version
-        or memory.dtype is not dtype
-    ):
+    if memory is None or memory.source() is not parts or memory.state != _state(parts, dtype):
         memory = _remembered[id(parts)] = _Memory(parts, dtype)
     if wants_support and memory.support is None:
-        memory.support = torch.ops.ptd_ext.part_support(memory.columns_of(parts))
+        with torch.inference_mode(False):
+            memory.support = torch.ops.ptd_ext.part_support(memory.columns_of(parts).detach())
     return memory.columns_of(parts), memory.support if wants_support else None
+
+
+def _state(parts: Tensor, dtype: torch.dtype) -> tuple:
+    """What must stay the same for what is remembered of a tensor to hold.
+
+    Writes move the version counter, `parts.data = …` the address; and a copy made on one CUDA
+    stream need not be ready on another.
+    """
+    stream = torch.cuda.current_stream(parts.device).cuda_stream if parts.is_cuda else None
+    return parts._version, parts.data_ptr(), parts.stride(), dtype, stream
 
 
 class _Memory:
     """What is known of a tensor of parts, as long as it lives and is not written to."""
 
-    __slots__ = ("_columns", "dtype", "source", "support", "version")
+    __slots__ = ("_columns", "source", "state", "support")
 
     def __init__(self, parts: Tensor, dtype: torch.dtype) -> None:
         key = id(parts)
         self.source = weakref.ref(parts, lambda _: _remembered.pop(key, None))
         # Taken before anything is derived: a write in the meantime must not pass unnoticed.
-        self.version = parts._version
-        self.dtype = dtype
-        columns = prepare_parts(parts.detach().to(dtype))
+        self.state = _state(parts, dtype)
+        with torch.inference_mode(False):  # what is evaluated today may be trained tomorrow
+            columns = prepare_parts(parts.detach().to(dtype))
         # A copy of its own; not the tensor's memory, which would be kept alive by this.
         self._columns = None if columns.data_ptr() == parts.data_ptr() else columns
         self.support: Tensor | None = None
@@ -93,6 +99,8 @@ def _can_remember(parts: Tensor) -> bool:
         return False
     if parts.requires_grad and torch.is_grad_enabled():
         return False  # the copy must be part of the graph
+    if parts.is_cuda and torch.cuda.is_current_stream_capturing():
+        return False  # the copy would live in the graph's memory
     # Inference tensors have no version; those inside a functorch transform are wrappers.
     return not parts.is_inference() and not torch._C._are_functorch_transforms_active()
 

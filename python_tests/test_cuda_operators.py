@@ -79,6 +79,81 @@ def test_noisy_posterior(n, c, r, slack, dtype, layout):
         )
 
 
+def labels_of(n, c):
+    labels = torch.arange(n) * 7 % c
+    labels[1:2] = -100
+    return labels
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize(
+    ("n", "c", "r"), [(0, 4, 3), (5, 4, 3), (7, 1, 2), (40, 40, 3), (6, 12, 0)]
+)
+def test_transition_loss(n, c, r, slack, dtype, layout):
+    rows, parts_layout, square = LAYOUTS[layout]
+    logits, weights, parts, slack = batch_of(n, c, r, slack, dtype)
+    weights = None if weights is None else rows(weights)
+    slack = None if slack is None else square(slack)
+    labels = spaced(labels_of(n, c)).int() if layout == "spaced" else labels_of(n, c)
+    class_weight = torch.rand(c, dtype=parts.dtype)
+    tensors = (rows(logits), labels, weights, parts_layout(parts), None, slack, class_weight)
+    emulated, expected = emulated_operators(), torch.ops.ptd_ext
+    for importance, reduction in itertools.product((0, 1, 2), (0, 1, 2)):
+        options = (importance, 1.5, reduction, -100, 1e-8)
+        loss, total, saved = emulated.transition_loss(*tensors, *options)
+        wanted, wanted_total, wanted_saved = expected.transition_loss(*tensors, *options)
+        same([loss], [wanted])
+        if reduction:
+            same([total], [wanted_total])
+        if slack is None:
+            assert saved.shape == (0,)  # the GPU forms the column again
+        else:
+            same([saved], [wanted_saved])
+        grad = torch.ones_like(loss)[:1].expand(n) if reduction == 0 else torch.ones_like(loss)
+        needs = (True, weights is not None, True, slack is not None)
+        for asked in {needs, (True, False, False, False), (False, False, False, needs[3])}:
+            same(
+                emulated.transition_loss_backward(grad, *tensors, total, saved, *options, *asked),
+                expected.transition_loss_backward(
+                    grad, *tensors, wanted_total, wanted_saved, *options, *asked
+                ),
+            )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize(("n", "c", "r"), [(0, 4, 3), (5, 4, 3), (40, 40, 3), (6, 12, 0)])
+def test_clean_posterior(n, c, r, slack, dtype):
+    logits, weights, parts, slack = batch_of(n, c, r, slack, dtype)
+    tensors = (logits, labels_of(n, c), weights, parts, slack)
+    emulated, expected = emulated_operators(), torch.ops.ptd_ext
+    posterior, saved = emulated.clean_posterior(*tensors, -100, 1e-8)
+    wanted, wanted_saved = expected.clean_posterior(*tensors, -100, 1e-8)
+    same([posterior], [wanted])
+    grad = torch.randn(c, n, dtype=posterior.dtype).t()
+    needs = (True, weights is not None, True, slack is not None)
+    same(
+        emulated.clean_posterior_backward(grad, *tensors, saved, -100, 1e-8, *needs),
+        expected.clean_posterior_backward(grad, *tensors, wanted_saved, -100, 1e-8, *needs),
+    )
+
+
+def test_label_out_of_range_is_nan_and_has_no_gradient():
+    logits, weights, parts, _ = batch_of(5, 4, 3, False, torch.float32)
+    labels = torch.tensor([0, 9, 2, -3, 1])
+    tensors = (logits, labels, weights, parts, None, None, None)
+    emulated = emulated_operators()
+    loss, total, saved = emulated.transition_loss(*tensors, 0, 1.0, 0, -100, 1e-8)
+    assert loss.isnan().tolist() == [False, True, False, True, False]
+    grad, *_ = emulated.transition_loss_backward(
+        torch.ones(5), *tensors, total, saved, 0, 1.0, 0, -100, 1e-8, True, False, False, False
+    )
+    assert not grad[[1, 3]].any()
+    assert grad[[0, 2, 4]].any(1).all()
+
+
 @pytest.mark.parametrize("shape", [(3, 3), (0, 3, 3), (2, 2, 5, 5), (2, 200, 200)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layout", [lambda t: t, by_column, spaced])

@@ -110,3 +110,45 @@ def test_posteriors():
         ptd_ext.project_transition(torch.rand(3, 4))
     with pytest.raises(RuntimeError, match=r"matrix must be float32 or float64; got int64"):
         ptd_ext.project_transition(torch.ones(3, 3, dtype=torch.int64))
+
+
+def test_transition_matrix():
+    weights, parts, slack = GOOD.transition
+    for arguments, sentence in (
+        ((weights, parts[0]), r"parts must be \[R, C, C\]; got \[4, 4\]"),
+        ((None, parts), r"parts must be \[C, C\] when weights is None; got \[3, 4, 4\]"),
+        ((weights[:, :2], parts), r"weights must be \[N, 3\].*got \[6, 2\]"),
+        ((weights, parts, slack[0]), r"slack must be \[4, 4\]; got \[4\]"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            ptd_ext.transition_matrix(*arguments)
+    with pytest.raises(TypeError, match=r"parts must be floating-point; got torch\.int64"):
+        ptd_ext.transition_matrix(weights, parts.long())
+
+
+def test_no_parts():
+    """Refused before anything is read of them."""
+    nothing = torch.empty(0, 40, 40)
+    with pytest.raises(RuntimeError, match=r"part_support: parts must be .* not empty"):
+        ptd_ext.forward_loss(
+            torch.rand(10, 40), torch.zeros(10).long(), torch.empty(10, 0), nothing, torch.eye(40)
+        )
+
+
+def test_backward_operators_check_what_they_get():
+    ops = torch.ops.ptd_ext
+    tensors = (*GOOD.arguments[:4], None, GOOD.slack, None)
+    options = (0, 2.0, 0, -100, 1e-8)
+    _, weight, saved = ops.transition_loss(*tensors, *options)
+    needs = (True, False, False, False)
+    for grad in (torch.ones(5), torch.ones(6, dtype=torch.float64), torch.ones(())):
+        with pytest.raises(RuntimeError, match="grad_loss does not belong to these arguments"):
+            ops.transition_loss_backward(grad, *tensors, weight, saved, *options, *needs)
+    with pytest.raises(RuntimeError, match="saved_column does not belong"):
+        ops.transition_loss_backward(torch.ones(6), *tensors, weight, saved[:3], *options, *needs)
+    with pytest.raises(RuntimeError, match="importance and reduction must be 0, 1 or 2; got 7"):
+        ops.transition_loss(*tensors, 7, *options[1:])
+    with pytest.raises(RuntimeError, match="grad must be like matrix"):
+        ops.project_transition_backward(torch.ones(1, 1), torch.rand(9, 9))
+    with pytest.raises(RuntimeError, match="grad does not belong"):
+        ops.noisy_posterior_backward(torch.ones(2, 4), GOOD.logits, *GOOD.transition, saved, *needs)

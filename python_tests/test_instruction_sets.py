@@ -10,7 +10,12 @@ import pytest
 import ptd_ext
 from ptd_ext import _C
 
-TESTS = ["test_transition_loss.py", "test_many_classes.py", "test_posteriors.py"]
+TESTS = [
+    "test_transition_loss.py",
+    "test_transition_loss_edges.py",
+    "test_many_classes.py",
+    "test_posteriors.py",
+]
 VARIANTS = [v for v in ptd_ext.build_info()["cpu_variants"] if v != _C.cpu_isa()]
 
 

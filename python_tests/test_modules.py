@@ -91,3 +91,18 @@ def test_repr():
     text = repr(ptd_ext.ForwardLoss(torch.rand(7, 3, 3), revision=True))
     assert "classes=3, parts=7, revision=True" in text
     assert "parts=1" in repr(ptd_ext.ReweightLoss(torch.eye(3), max_importance=2.0))
+
+
+def test_bad_options_are_refused_at_once():
+    for options, sentence in (
+        ({"reduction": "avg"}, "reduction must be"),
+        ({"smoothing": 2.0}, "smoothing must be"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            ptd_ext.ForwardLoss(torch.eye(3), **options)
+    with pytest.raises(ValueError, match="importance must be"):
+        ptd_ext.ReweightLoss(torch.eye(3), importance="both")
+    with pytest.raises(TypeError, match="parts must be floating-point"):
+        ptd_ext.ForwardLoss(torch.eye(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="parts must be"):
+        ptd_ext.ForwardLoss(torch.rand(2, 3, 4))

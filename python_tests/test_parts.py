@@ -122,6 +122,25 @@ def test_inference_tensors(inputs):
         assert torch.equal(loss_of(inputs, parts), loss_of(inputs, parts.clone()))
 
 
+def test_evaluated_first_trained_later(inputs):
+    """What is remembered under inference_mode must serve a training step."""
+    for parts in (inputs.parts.clone(), ptd_ext.prepare_parts(inputs.parts).clone()):
+        with torch.inference_mode():
+            loss_of(inputs, parts)
+        logits = inputs.logits.clone().requires_grad_()
+        ptd_ext.forward_loss(logits, inputs.labels, inputs.weights, parts, inputs.slack).backward()
+        assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("layout", [torch.clone, lambda t: ptd_ext.prepare_parts(t).clone()])
+def test_rebound_data(inputs, layout):
+    """`parts.data = other` moves no version counter."""
+    parts, other = layout(inputs.parts), layout(inputs.parts.flip(0))
+    loss_of(inputs, parts)
+    parts.data = other
+    assert torch.equal(loss_of(inputs, parts), loss_of(inputs, other.clone()))
+
+
 def test_types_are_remembered_apart(inputs):
     parts = inputs.parts.float()
     double = loss_of(inputs, parts)  # float64 logits

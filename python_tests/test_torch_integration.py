@@ -4,21 +4,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from cases import each_device, each_loss, make_inputs
+from cases import LOSSES, assert_same, each_device, each_loss, make_inputs
 
 import ptd_ext
 from ptd_ext import reference
 
 
 @each_device
-@each_loss
+@pytest.mark.parametrize("loss", [x for x in LOSSES if x.name != "detached"], ids=str)
 @pytest.mark.parametrize("slack", [None, 0.05])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_gradcheck(loss, slack, reduction, device):
+    """But for the detached importance, whose gradient is no derivative."""
     inputs = make_inputs(6, 4, 3, slack=slack, sparse=False, device=device)
     leaves = inputs.leaves()
-    if loss.name == "detached":  # is not the derivative of anything: logits alone, β fixed
-        return
 
     def function(*leaves):
         return loss.fused(
@@ -207,6 +206,16 @@ def test_functorch_gradients():
     torch.testing.assert_close(ours, theirs)
 
 
+def test_projection_transforms():
+    """Forward mode too, where the bare operator would lose the tangent."""
+    matrix = torch.randn(2, 4, 4, dtype=torch.float64)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        ours, theirs = (
+            transform(f)(matrix) for f in (ptd_ext.project_transition, reference.project_transition)
+        )
+        torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype):
     """Half logits of an autocast network go in as they are; the loss is float32."""
@@ -216,10 +225,29 @@ def test_autocast(dtype):
         logits = layer(inputs.logits.detach())
         assert logits.dtype == dtype
         loss = ptd_ext.forward_loss(logits, inputs.labels, *inputs.transition)
-    assert loss.dtype == torch.float32
+        matrix = ptd_ext.transition_matrix(*inputs.transition)
+    assert loss.dtype == matrix.dtype == torch.float32
+    wide = logits.detach().float().requires_grad_()
+    expected = ptd_ext.forward_loss(wide, inputs.labels, *inputs.transition)
+    assert torch.equal(loss, expected)
+    assert torch.equal(matrix, ptd_ext.transition_matrix(*inputs.transition))
+    (slack_grad,) = torch.autograd.grad(expected, inputs.slack)
     loss.backward()
     assert layer.weight.grad.dtype == torch.float32
-    assert inputs.slack.grad.isfinite().all()
+    assert torch.equal(inputs.slack.grad, slack_grad)
+
+
+def test_second_derivative_under_autocast():
+    inputs = make_inputs(6, 5, 3, dtype=torch.float32)
+
+    def second():
+        loss = ptd_ext.forward_loss(*inputs.arguments)
+        (first,) = torch.autograd.grad(loss, inputs.logits, create_graph=True)
+        return torch.autograd.grad(first.pow(2).sum(), inputs.logits)[0]
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        under = second()
+    assert torch.equal(under, second())
 
 
 @each_loss
@@ -237,7 +265,11 @@ def test_deterministic_and_right_with_threads(loss, threads):
         once = run()
         for _ in range(3):
             assert all(torch.equal(a, b) for a, b in zip(once, run(), strict=True))
-        torch.testing.assert_close(once[0], loss.defined(*inputs.arguments, **loss.options))
+        assert_same(
+            lambda i: loss.fused(*i.arguments, **loss.options),
+            lambda i: loss.defined(*i.arguments, **loss.options),
+            inputs,
+        )
 
 
 def test_thread_safety():

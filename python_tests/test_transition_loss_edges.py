@@ -129,6 +129,44 @@ def test_nan_in_the_transition_reaches_the_loss(device):
         assert value[torch.arange(12) != 4].isfinite().all()
 
 
+@each_device
+@pytest.mark.parametrize("classes", [5, 40])
+@pytest.mark.parametrize("slack", [None, 0.01])
+def test_nan_weights_of_an_ignored_sample_do_no_harm(classes, slack, device):
+    inputs = make_inputs(12, classes, 3, slack=slack, device=device)
+    weights = inputs.weights.detach().clone()
+    weights[1] = NAN  # its label is ignored
+    weights.requires_grad_()
+    leaves = [inputs.logits, weights, inputs.parts, *inputs.leaves("slack")]
+    loss = ptd_ext.forward_loss(inputs.logits, inputs.labels, weights, inputs.parts, inputs.slack)
+    assert loss.isfinite()
+    for asked in (leaves, [leaf for leaf in leaves if leaf is inputs.slack]):
+        for grad in torch.autograd.grad(loss, asked, retain_graph=True) if asked else ():
+            assert grad.isfinite().all()
+
+
+@each_device
+def test_reweight_without_mass_or_smoothing(device):
+    """β is infinite: capped it is the cap, uncapped the loss is infinite, never NaN."""
+    parts = torch.tensor([[1.0, 0.0], [1.0, 0.0]], dtype=torch.float64, device=device)
+    logits = torch.tensor([[0.3, 1.0]], dtype=torch.float64, device=device)
+    label = torch.tensor([1], device=device)
+    loss = ptd_ext.reweight_loss(logits, label, None, parts, smoothing=0.0)
+    assert loss == INF
+    capped = ptd_ext.reweight_loss(logits, label, None, parts, smoothing=0.0, max_importance=2.0)
+    torch.testing.assert_close(capped, 2 * torch.nn.functional.cross_entropy(logits, label))
+
+
+@each_device
+def test_reweight_gradient_of_a_sure_label_with_huge_importance(device):
+    """g_y = 1 and β = 1e8: softmax and label cancel exactly, as they do in torch."""
+    parts = torch.tensor([[1.0, 0.0], [1.0, 0.0]], device=device)
+    logits = torch.tensor([[-40.0, 40.0]], device=device).requires_grad_()
+    label = torch.tensor([1], device=device)
+    ptd_ext.reweight_loss(logits, label, None, parts, reduction="sum").backward()
+    assert logits.grad.abs().max() < 1e-20
+
+
 def test_label_out_of_range_names_sample_and_label():
     inputs = make_inputs(9, 4, 2, grad=False)
     for label in (4, -1, 2**40):

@@ -70,6 +70,10 @@ FourTensors clean_posterior_backward(Tensor grad, Tensor logits, Tensor noisy_la
                                      bool need_slack) {
   const Sizes sizes = check_clean_posterior(logits, noisy_labels, weights, parts, slack);
   const LossOptions options = options_of(ignore_index, smoothing);
+  for (const auto& [name, tensor] : {std::pair{"grad", grad}, {"saved_column", saved_column}}) {
+    check_backward("clean_posterior_backward", name, tensor, {sizes.samples, sizes.classes},
+                   parts.scalar_type());
+  }
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   return parts.scalar_type() == ScalarType::Double
              ? backward<double>(sizes, grad, logits, noisy_labels, weights, parts, slack,

@@ -132,7 +132,8 @@ void decide(const Batch<T>& batch, const WeightBounds& bounds, int64_t begin, in
       const Vec<T> low = load(support.low + first + e, n) * least;
       const Vec<T> high = load(support.high + first + e, n) * most;
       const Vec<T> margin = rounding * (high + (s < zero ? -s : s));
-      const auto sure = (low + s > margin) & (s <= zero);  // the parts make up for the slack
+      // The parts make up for the slack, and by so much that adding them up apart costs no digits.
+      const auto sure = (low + s > margin) & (T(0.5) * low + s >= zero) & (s <= zero);
       const auto never = (s > zero) | sure;
       const auto closed = high + s < -margin;
       store(share + e, never ? splat(T(1)) : (closed ? splat(T(-1)) : zero), n);

@@ -129,13 +129,13 @@ class Decision {
       refuse("transition_loss: support must be part_support(parts) of these parts, or absent.");
     }
     decided_.support = Support<T>::over(memory, classes, header.entries, header.nonzeros);
-    const int64_t entries = header.entries + 1;  // one is written beyond the last, not counted
-    memory_.emplace(Buffer::bytes_for<T>(parts * classes) + Buffer::bytes_for<T>(classes) +
+    const int64_t entries = header.entries;
+    const int64_t table = for_row_sums ? parts * classes : 0;
+    memory_.emplace(Buffer::bytes_for<T>(table) + Buffer::bytes_for<T>(classes) +
                     Buffer::bytes_for<T>(classes * classes) + 2 * Buffer::bytes_for<T>(entries) +
                     Buffer::bytes_for<int32_t>(classes) + Buffer::bytes_for<int32_t>(entries) +
                     Buffer::bytes_for<int64_t>(classes));
-    T* linear = memory_->take<T>(parts * classes);
-    decided_.linear = for_row_sums ? linear : nullptr;
+    decided_.linear = for_row_sums ? memory_->take<T>(table) : nullptr;
     decided_.constant = memory_->take<T>(classes);
     decided_.never = memory_->take<T>(classes * classes);
     decided_.share = memory_->take<T>(entries);
@@ -146,8 +146,8 @@ class Decision {
     const double work = double(header.nonzeros) / double(classes) + 2 * double(classes);
     const Ranges rows(classes, work);
     rows.run([&](int64_t, int64_t begin, int64_t end) {
-      std::vector<T> linear(parts);
-      kernels<T>().decide(batch, bounds, begin, end, linear.data(), &decided_);
+      std::vector<T> row(parts);
+      kernels<T>().decide(batch, bounds, begin, end, row.data(), &decided_);
     });
   }
 

@@ -3,39 +3,20 @@
 #pragma once
 
 #include <cstring>
-#include <tuple>
 
+#include "../gradient_tensors.h"
 #include "inputs.h"
 
 namespace ptd {
-
-using FourTensors = std::tuple<Tensor, Tensor, Tensor, Tensor>;
-
-struct Needs {
-  bool logits, weights, parts, slack;
-};
 
 template <class T>
 class GradientOutputs {
  public:
   GradientOutputs(const Tensor& logits, const Tensor& parts, const OptionalTensor& slack,
                   const Batch<T>& batch, const Needs& needs)
-      : batch_(batch), needs_(needs) {
-    const int64_t n = batch.samples, c = batch.classes, r = batch.parts;
-    const ScalarType dtype = parts.scalar_type();
-    const auto none = [&] { return empty({0}, dtype, logits); };
-    logits_ = needs.logits ? empty({n, c}, logits.scalar_type(), logits) : none();
-    weights_ = needs.weights ? empty({n, r}, dtype, logits) : none();
-    // A column is contiguous, as in the parts themselves.
-    columns_ = !needs.parts       ? none()
-               : parts.dim() == 3 ? empty_strided({r, c, c}, {c, 1, r * c}, dtype, logits)
-                                  : empty_strided({c, c}, {1, c}, dtype, logits);
-    // In the layout of the slack, so that an optimiser's update goes straight through memory.
-    slack_by_column_ = needs.slack && is_column_layout(*slack);
-    slack_ = !needs.slack       ? none()
-             : slack_by_column_ ? empty_strided({c, c}, {1, c}, dtype, logits)
-                                : empty({c, c}, dtype, logits);
-  }
+      : batch_(batch),
+        needs_(needs),
+        tensors_({batch.samples, batch.classes, batch.parts}, logits, parts, slack, needs) {}
 
   // How many ranges may have sums of their own. Together these stay below the size of the inputs,
   // unless they are small.
@@ -58,13 +39,13 @@ class GradientOutputs {
 
   Gradients<T> of_range(int64_t range) {
     Gradients<T> grads{};
-    if (needs_.logits) grads.logits = matrix_of(logits_);
-    if (needs_.weights) grads.weights = matrix_of(weights_);
+    if (needs_.logits) grads.logits = matrix_of(tensors_.logits);
+    if (needs_.weights) grads.weights = matrix_of(tensors_.weights);
     T* own = sums_ + range * sums_of_a_range();
     if (needs_.parts) grads.columns = own;
     if (needs_.slack) {
-      grads.slack = own + columns_.numel();
-      grads.slack_rows = grads.slack + slack_.numel();
+      grads.slack = own + tensors_.parts.numel();
+      grads.slack_rows = grads.slack + tensors_.slack.numel();
     }
     return grads;
   }
@@ -76,32 +57,31 @@ class GradientOutputs {
     }
     const Gradients<T> total = of_range(0);
     if (needs_.parts) {
-      std::memcpy(columns_.data_ptr(), total.columns, sizeof(T) * columns_.numel());
+      std::memcpy(tensors_.parts.data_ptr(), total.columns, sizeof(T) * tensors_.parts.numel());
     }
     if (needs_.slack) {
       if (batch_.decided) {
         kernels<T>().finish_decided_slack(*batch_.decided, classes, total.slack_rows, total.slack);
       }
-      T* out = static_cast<T*>(slack_.data_ptr());
-      if (slack_by_column_) {
-        std::memcpy(out, total.slack, sizeof(T) * slack_.numel());
+      T* out = static_cast<T*>(tensors_.slack.data_ptr());
+      if (is_column_layout(tensors_.slack)) {
+        std::memcpy(out, total.slack, sizeof(T) * tensors_.slack.numel());
       } else {
         transpose_square<T>(total.slack, classes, 1, classes, out);
       }
     }
-    return {logits_, weights_, columns_, slack_};
+    return tensors_.tuple();
   }
 
  private:
   int64_t sums_of_a_range() const {
-    return (needs_.parts ? columns_.numel() : 0) +
-           (needs_.slack ? slack_.numel() + batch_.classes : 0);
+    return (needs_.parts ? tensors_.parts.numel() : 0) +
+           (needs_.slack ? tensors_.slack.numel() + batch_.classes : 0);
   }
 
   const Batch<T>& batch_;
   Needs needs_;
-  Tensor logits_, weights_, columns_, slack_;
-  bool slack_by_column_;
+  GradientTensors tensors_;
   std::optional<Buffer> memory_;
   T* sums_ = nullptr;  // [ranges]: parts by column, slack by column, slack_rows
 };

@@ -110,7 +110,7 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
       const int64_t n_left = classes - i;
       const Vec<T> column = load(u + i, n_left);
       const Vec<T> e = column_exp(sums, z + i, load(q + i, n_left), n_left);
-      store(q + i, (column <= Vec<T>{} ? Vec<T>{} : e * column) / sums.column_sum, n_left);
+      store(q + i, joint_exp<T>(e, column) / sums.column_sum, n_left);
     }
   };
   const auto skip = [&](int64_t n, const T* z) {
@@ -172,6 +172,7 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
     }
     if (!transition) continue;
     for (int64_t s = 0; s < count; ++s) {
+      if (labels[s] < 0) continue;  // its zeros stay zeros, whatever its weights are
       // du'/dM = [M > 0] ([k = y] - u') / r, for u' the column before smoothing.
       for_lanes<T>(classes, [&](int64_t i, int64_t left) {
         T* entry = at.entry + s * classes + i;
@@ -210,11 +211,16 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
     for_lanes<T>(classes, [&](int64_t i, int64_t left) {
       const Vec<T> column = load(u + i, left), e = load(grad_z + i, left);
       const Vec<T> column_e = column_exp(sums, z + i, e, left);
-      const Vec<T> joint = column <= Vec<T>{} ? Vec<T>{} : column_e * column;
-      store(grad_z + i, factor * (terms.softmax * e + terms.posterior * joint), left);
+      const Vec<T> d = terms.softmax * e + terms.posterior * joint_exp<T>(column_e, column);
+      store(grad_z + i, terms.label == T(0) ? factor * d : d, left);
       store(grad_u + i, (factor * terms.posterior) * column_e, left);
     });
-    if (terms.label != T(0)) grad_z[y] += factor * terms.label;
+    if (terms.label == T(0)) return;
+    // Before the factor: where softmax and label cancel, they have to cancel exactly.
+    grad_z[y] += terms.label;
+    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+      store(grad_z + i, factor * load(grad_z + i, left), left);
+    });
   };
   const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
   backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
@@ -235,10 +241,10 @@ void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t en
     for (int64_t i = 0; i < classes; i += kLanes<T>) {
       const int64_t left = classes - i;
       const Vec<T> column = load(u + i, left);
-      const Vec<T> e = column_exp(sums, z + i, load(grad_z + i, left), left) / sums.column_sum;
-      const Vec<T> q = column <= Vec<T>{} ? Vec<T>{} : e * column;
+      const Vec<T> e = column_exp(sums, z + i, load(grad_z + i, left), left);
+      const Vec<T> q = joint_exp<T>(e, column) / sums.column_sum;
       dot += q * load(g + i, left);
-      store(grad_u + i, e, left);
+      store(grad_u + i, e / sums.column_sum, left);
       store(grad_z + i, q, left);
     }
     const T mean = sum_lanes(dot);

@@ -54,6 +54,12 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
                                      bool need_logits, bool need_weights, bool need_parts,
                                      bool need_slack) {
   const Sizes sizes = check_batch("noisy_posterior", logits, weights, parts, slack);
+  check_backward("noisy_posterior_backward", "grad", grad, {sizes.samples, sizes.classes},
+                 parts.scalar_type());
+  if (slack) {
+    check_backward("noisy_posterior_backward", "saved_row_sum", saved_row_sum,
+                   {sizes.samples, sizes.classes}, parts.scalar_type());
+  }
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   return parts.scalar_type() == ScalarType::Double
              ? backward<double>(sizes, grad, logits, weights, parts, slack, saved_row_sum, needs)

@@ -15,9 +15,10 @@ Tensor support_of(const Tensor& parts) {
 Tensor part_support(Tensor parts) {
   const bool is_double = parts.scalar_type() == ScalarType::Double;
   if ((parts.dim() != 2 && parts.dim() != 3) || parts.size(-1) != parts.size(-2) ||
-      (!is_double && parts.scalar_type() != ScalarType::Float)) {
-    refuse("part_support: parts must be [R, C, C] or [C, C], float32 or float64; got " +
-           shape_text(parts) + ", " + dtype_text(parts.scalar_type()) + ".");
+      parts.numel() == 0 || (!is_double && parts.scalar_type() != ScalarType::Float)) {
+    refuse(
+        "part_support: parts must be [R, C, C] or [C, C], float32 or float64, and not empty; got " +
+        shape_text(parts) + ", " + dtype_text(parts.scalar_type()) + ".");
   }
   return is_double ? support_of<double>(parts) : support_of<float>(parts);
 }

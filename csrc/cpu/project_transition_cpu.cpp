@@ -42,7 +42,7 @@ Tensor project_transition(Tensor matrix) {
 }
 
 Tensor project_transition_backward(Tensor grad, Tensor matrix) {
-  check_project_transition(matrix);
+  check_project_transition_backward(grad, matrix);
   const Tensor rows = torch::stable::contiguous(matrix), grads = torch::stable::contiguous(grad);
   Tensor out = torch::stable::empty_like(rows);
   if (rows.numel() == 0) return out;

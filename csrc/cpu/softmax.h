@@ -68,9 +68,15 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t classes, bo
   sums.column_sum = T(0);
   for (int64_t i = 0; i < classes; ++i) {
     // exp may saturate where u is zero: those classes are not in the sum.
-    if (u[i] > T(0)) sums.column_sum += exp_of(z[i] - sums.column_shift) * u[i];
+    if (u[i] != T(0)) sums.column_sum += exp_of(z[i] - sums.column_shift) * u[i];
   }
   return sums;
+}
+
+// e'_i u_i, zero where u_i is: there e'_i may have saturated.
+template <class T>
+PTD_INLINE Vec<T> joint_exp(Vec<T> e, Vec<T> column) {
+  return column == Vec<T>{} ? Vec<T>{} : e * column;
 }
 
 // e'_i of loss_terms.h, given e_i.

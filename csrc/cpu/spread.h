@@ -125,6 +125,7 @@ PTD_INLINE void spread_revised(const Batch<T>& batch, const T* h, int64_t begin,
       grad_h += (begin + s) * parts;
       memset(grad_h, 0, sizeof(T) * parts);
     }
+    if (pull.labels && pull.labels[s] < 0) continue;
     for (int64_t k = 0; k < classes; ++k) {
       const int64_t at = k * parts * classes;
       const T factor = column_factor(pull, classes, s, k);

@@ -78,8 +78,7 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const Tensor& 
   }
   const OptionalTensor dense_weight = contiguous(class_weight);
   const LossArgs<T> args = loss_args(inputs.batch, logits, labels, dense_weight, options);
-  const bool transition = needs.weights || needs.parts || needs.slack;
-  const double work = transition ? loss_work(inputs.batch) : column_work(inputs.batch);
+  const double work = needs.transition() ? loss_work(inputs.batch) : column_work(inputs.batch);
   const T scale =
       options.reduction == kMean ? T(1) / *static_cast<const T*>(saved_weight.data_ptr()) : T(1);
   // A gradient that was expanded from one number has stride zero.
@@ -103,6 +102,9 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
   const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
   const Sizes sizes =
       check_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, options);
+  check_transition_loss_backward(sizes, grad_loss, parts, saved_weight, options);
+  check_backward("transition_loss_backward", "saved_column", saved_column,
+                 {sizes.samples, sizes.classes}, parts.scalar_type());
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   return parts.scalar_type() == ScalarType::Double
              ? backward<double>(sizes, grad_loss, logits, noisy_labels, weights, parts, support,

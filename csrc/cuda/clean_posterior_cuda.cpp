@@ -1,7 +1,5 @@
 #include "../clean_posterior.h"
 
-#include <torch/csrc/stable/library.h>
-
 #include "clean_posterior.h"
 #include "label_inputs.h"
 
@@ -55,7 +53,7 @@ FourTensors clean_posterior_backward(Tensor grad, Tensor logits, Tensor noisy_la
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CUDA, m) {
+PTD_CUDA_OPERATORS(m) {
   m.impl("clean_posterior", TORCH_BOX(&clean_posterior));
   m.impl("clean_posterior_backward", TORCH_BOX(&clean_posterior_backward));
 }

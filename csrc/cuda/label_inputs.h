@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../check.h"
+#include "../gradient_tensors.h"
 #include "../layout.h"
-#include "gradient_tensors.h"
 #include "on_device.h"
 #include "spread.h"
 #include "transition_loss.h"

@@ -1,5 +1,4 @@
-#include "../check.h"
-#include "../layout.h"
+#include "../gradient_tensors.h"
 #include "noisy_posterior.h"
 #include "on_device.h"
 
@@ -7,12 +6,6 @@ namespace ptd {
 namespace {
 
 constexpr const char* kOp = "noisy_posterior";
-
-using FourTensors = std::tuple<Tensor, Tensor, Tensor, Tensor>;
-
-struct Needs {
-  bool logits, weights, parts, slack;
-};
 
 Sizes check(const Tensor& logits, const OptionalTensor& weights, const Tensor& parts,
             const OptionalTensor& slack) {
@@ -84,22 +77,6 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
   return {posterior, row_sums};
 }
 
-// Gradients in the layouts of their tensors; empty where one is not wanted.
-FourTensors empty_gradients(const Sizes& sizes, const Tensor& logits, const Tensor& parts,
-                            const OptionalTensor& slack, const Needs& needs) {
-  const int64_t n = sizes.samples, c = sizes.classes, r = sizes.parts;
-  const ScalarType dtype = parts.scalar_type();
-  const auto none = [&] { return empty({0}, dtype, logits); };
-  return {needs.logits ? empty({n, c}, logits.scalar_type(), logits) : none(),
-          needs.weights ? empty({n, r}, dtype, logits) : none(),
-          !needs.parts       ? none()
-          : parts.dim() == 3 ? empty_strided({r, c, c}, {c, 1, r * c}, dtype, logits)
-                             : empty_strided({c, c}, {1, c}, dtype, logits),
-          !needs.slack               ? none()
-          : is_column_layout(*slack) ? empty_strided({c, c}, {1, c}, dtype, logits)
-                                     : empty({c, c}, dtype, logits)};
-}
-
 FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor weights,
                                      Tensor parts, OptionalTensor slack, Tensor saved_row_sum,
                                      bool need_logits, bool need_weights, bool need_parts,
@@ -107,17 +84,16 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
   const Sizes sizes = check(logits, weights, parts, slack);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   const ScalarType dtype = parts.scalar_type();
-  FourTensors result = empty_gradients(sizes, logits, parts, slack, needs);
-  if (sizes.samples == 0 && !needs.parts && !needs.slack) return result;
+  const GradientTensors result(sizes, logits, parts, slack, needs);
+  if (sizes.samples == 0 && !needs.parts && !needs.slack) return result.tuple();
 
-  const auto& [grad_logits, grad_weights, grad_parts, grad_slack] = result;
   const auto pointer = [](bool needed, const Tensor& t) { return needed ? t.data_ptr() : nullptr; };
-  void* const to_logits = pointer(needs.logits, grad_logits);
-  void* const to_weights = pointer(needs.weights, grad_weights);
-  void* const to_parts = pointer(needs.parts, grad_parts);
-  void* const to_slack = pointer(needs.slack, grad_slack);
-  const int64_t slack_row_stride = needs.slack ? grad_slack.stride(0) : 0;
-  const int64_t slack_stride = needs.slack ? grad_slack.stride(1) : 0;
+  void* const to_logits = pointer(needs.logits, result.logits);
+  void* const to_weights = pointer(needs.weights, result.weights);
+  void* const to_parts = pointer(needs.parts, result.parts);
+  void* const to_slack = pointer(needs.slack, result.slack);
+  const int64_t slack_row_stride = needs.slack ? result.slack.stride(0) : 0;
+  const int64_t slack_stride = needs.slack ? result.slack.stride(1) : 0;
 
   const OnDevice device(logits);
   const Tensor rows = torch::stable::contiguous(logits), grads = torch::stable::contiguous(grad);
@@ -133,7 +109,7 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
                           static_cast<const T*>(saved_row_sum.data_ptr()), to,
                           static_cast<T*>(scratch.data_ptr()), device.stream()));
   });
-  return result;
+  return result.tuple();
 }
 
 }  // namespace

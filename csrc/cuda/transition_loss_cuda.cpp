@@ -1,7 +1,5 @@
 #include "../transition_loss.h"
 
-#include <torch/csrc/stable/library.h>
-
 #include "label_inputs.h"
 #include "transition_loss.h"
 
@@ -68,6 +66,7 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
   const char* op = loss_name(importance);
   check_classes(op, logits);
 
+  check_transition_loss_backward(sizes, grad_loss, parts, saved_weight, options);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   const OnDevice device(logits);
   return with_storage(logits, [&]<class S>() {
@@ -92,7 +91,7 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CUDA, m) {
+PTD_CUDA_OPERATORS(m) {
   m.impl("transition_loss", TORCH_BOX(&transition_loss));
   m.impl("transition_loss_backward", TORCH_BOX(&transition_loss_backward));
 }

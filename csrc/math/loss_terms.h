@@ -57,7 +57,10 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
     return {loss, softmax, -inverse_column_sum, T(0)};
   }
 
-  const T beta = exp_of(label_logit - sums.column_shift) * inverse_column_sum;
+  // Without mass in the column the label is infinitely more likely under g than under T^T g.
+  const T beta = sums.column_sum == T(0)
+                     ? T(1) / sums.column_sum
+                     : exp_of(label_logit - sums.column_shift) * inverse_column_sum;
   const bool capped = beta > max_importance;
   const T weight = capped ? max_importance : beta;
   // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN.

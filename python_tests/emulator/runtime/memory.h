@@ -59,6 +59,7 @@ class Memory {
   void free_all();
   // The array that holds the access, or null.
   Array* find(const void* address, size_t bytes);
+  bool empty() const { return arrays_.empty(); }
   Array* find(const void* begin);
   // Where an address outside all arrays lies: "4 bytes past the end of array x (400 bytes)".
   std::string describe_stray(const void* address) const;

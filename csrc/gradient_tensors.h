@@ -4,8 +4,8 @@
 
 #include <tuple>
 
-#include "../check.h"
-#include "../layout.h"
+#include "check.h"
+#include "layout.h"
 
 namespace ptd {
 
@@ -27,6 +27,7 @@ struct GradientTensors {
     const auto none = [&] { return empty({0}, dtype, of_logits); };
     logits = needs.logits ? empty({n, c}, of_logits.scalar_type(), of_logits) : none();
     weights = needs.weights ? empty({n, r}, dtype, of_logits) : none();
+    // A column is contiguous, as in the parts themselves.
     parts = !needs.parts          ? none()
             : of_parts.dim() == 3 ? empty_strided({r, c, c}, {c, 1, r * c}, dtype, of_logits)
                                   : empty_strided({c, c}, {1, c}, dtype, of_logits);
