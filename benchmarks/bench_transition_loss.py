@@ -180,9 +180,8 @@ def print_totals(cases: dict[tuple, dict]) -> None:
         large = geometric_mean(ratios(slack, 100))
         print(f"  slack {slack:<6}{geometric_mean(ratios(slack)):6.1f}   (C ≥ 100: {large:.1f})")
     print(f"Smallest ratio anywhere: {min(s['ratio'] for s in cases.values()):.2f}")
-    print(
-        f"Largest peak memory, in units of the inputs: {max(s['memory'] for s in cases.values()):.2f}"
-    )
+    memory = max(s["memory"] for s in cases.values())
+    print(f"Largest peak memory, in units of the inputs: {memory:.2f}")
 
 
 def main() -> None:

@@ -36,6 +36,7 @@ std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_l
   const Tensor loss = reduced ? empty({}, dtype, logits) : empty({sizes.samples}, dtype, logits);
   const Tensor saved_weight = empty({}, dtype, logits);
   const Tensor saved = empty_saved(sizes, logits, parts, slack);
+  if (sizes.samples == 0 && !reduced) return {loss, saved_weight, saved};  // nothing to write
   const OnDevice device(logits);
   with_storage(logits, [&]<class S>() {
     using T = Accumulation<S>;
