@@ -22,7 +22,7 @@ def same(emulated, expected):
     for a, b in zip(emulated, expected, strict=True):
         assert (a.shape, a.dtype, a.stride()) == (b.shape, b.dtype, b.stride())
         tolerance = 2e-2 if a.dtype.itemsize == 2 else 2e-5
-        torch.testing.assert_close(a, b, atol=tolerance, rtol=tolerance)
+        torch.testing.assert_close(a, b, atol=tolerance, rtol=tolerance, equal_nan=True)
 
 
 def spaced(tensor):
