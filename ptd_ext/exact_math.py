@@ -38,7 +38,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 def log(x: Tensor) -> Tensor:
-    """ln x for positive normal float64 x.
+    """The natural logarithm of positive normal float64 x.
 
     With x = m · 2ᵉ and m between √½ and √2, ln m = 2 artanh s, s = (m − 1)/(m + 1), |s| < 0.172.
     """
@@ -51,7 +51,7 @@ def log(x: Tensor) -> Tensor:
 
 
 def cos_sin_turns(x: Tensor) -> tuple[Tensor, Tensor]:
-    """cos 2πx and sin 2πx for float64 x from 0 to 1, each to 2⁻⁵².
+    """The cosine and sine of 2πx, for float64 x from 0 to 1, each to 2⁻⁵².
 
     Taken at the nearest quarter turn k and the angle f π/2 from there, |f| ≤ ½, which is exact:
     (cos, sin) of the whole is (c, s), (−s, c), (−c, −s) or (s, −c).

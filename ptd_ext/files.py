@@ -71,9 +71,7 @@ def read(
     if found != kind:
         raise ValueError(f"{path} must hold {kind}; it holds {found}.")
     if version != _VERSION:
-        raise ValueError(
-            f"{path} is of version {version}; this ptd_ext reads version {_VERSION}."
-        )
+        raise ValueError(f"{path} is of version {version}; this ptd_ext reads version {_VERSION}.")
     missing = set(names) - set(tensors)
     if missing:
         raise ValueError(f"{path} is damaged: {', '.join(sorted(missing))} missing.")

@@ -76,9 +76,7 @@ def load_noise(path: str | PathLike[str]) -> LabelNoise:
         for labels in (noise.labels, noise.noisy_labels):
             as_labels(labels, noise.classes)
             if labels.shape != noise.rows.shape[:1]:
-                raise ValueError(
-                    f"labels must be [{len(noise.rows)}]; got {list(labels.shape)}."
-                )
+                raise ValueError(f"labels must be [{len(noise.rows)}]; got {list(labels.shape)}.")
         as_ids(noise.ids, len(noise.rows), torch.device("cpu"))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} holds no usable {_FORMAT}: {error}") from None

@@ -119,10 +119,8 @@ class NoiseInputs:
             ) from None
 
 
-def noise_logits(
-    inputs: NoiseInputs, rows: Tensor, label: int, classes: int, seed: int
-) -> Tensor:
-    """x · w_y, float64 [n, C], of the samples at `rows`, all of class y = `label`."""
+def noise_logits(inputs: NoiseInputs, rows: Tensor, label: int, classes: int, seed: int) -> Tensor:
+    """The products x · w_y, float64 [n, C], of the samples at `rows`, all of class y = `label`."""
     bits = 34 - max(inputs.size - 1, 0).bit_length()
     width = min(inputs.size, max(1, _BLOCK // classes))
     exponents = inputs.exponents(rows)
@@ -138,9 +136,7 @@ def noise_logits(
     return sums * exact_math.power_of_two(exponents - bits - _WEIGHT_BITS)[:, None]
 
 
-def projection(
-    label: int, columns: slice, classes: int, seed: int, device: torch.device
-) -> Tensor:
+def projection(label: int, columns: slice, classes: int, seed: int, device: torch.device) -> Tensor:
     """These rows of 2¹⁶ w_y as whole float64 numbers, [d, C].
 
     Entries (i, 4k … 4k+3) come from the Philox counter (y, i, k, 3).
