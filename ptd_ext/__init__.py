@@ -31,14 +31,14 @@ from ptd_ext.noise import (  # noqa: E402
     pairwise_noise,
     symmetric_noise,
 )
-from ptd_ext.part_images import image_grid, part_images, plot_part_images  # noqa: E402
-from ptd_ext.part_transition import PartTransition  # noqa: E402
-from ptd_ext.part_transitions import (  # noqa: E402
+from ptd_ext.part_fit import (  # noqa: E402
     Diagnosis,
     PartFit,
     fit_part_transitions,
 )
+from ptd_ext.part_transition import PartTransition  # noqa: E402
 from ptd_ext.parts import prepare_parts  # noqa: E402
+from ptd_ext.visualise import image_grid, part_images, plot_part_images  # noqa: E402
 
 __version__ = build_info()["version"]
 

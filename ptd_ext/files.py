@@ -1,7 +1,7 @@
 """Files of tensors with a few words about them: safetensors, the words as JSON in its header.
 
 safetensors is what torch users share weights in: reading it runs no code, and it is one small
-package without dependencies. A checksum of the tensors is kept with the words, because the format
+package without dependencies. A checksum of everything is kept with the words, because the format
 has none. A file is written under a temporary name and renamed: it is there whole or not at all.
 """
 
@@ -32,8 +32,15 @@ def write(
     from safetensors.torch import save_file
 
     path = Path(path)
-    tensors = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    header = {"kind": kind, "version": _VERSION, "sha256": _digest(tensors), "about": about}
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is not a folder.")
+    # Clones, because safetensors refuses tensors that share memory.
+    tensors = {
+        name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, t in tensors.items()
+    }
+    digest = _digest(tensors, about)
+    header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
     words = {_KEY: json.dumps(header, allow_nan=False)}
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -75,14 +82,14 @@ def read(
     missing = set(names) - set(tensors)
     if missing:
         raise ValueError(f"{path} is damaged: {', '.join(sorted(missing))} missing.")
-    if digest != _digest(tensors):
-        raise ValueError(f"{path} is damaged: its tensors do not have the checksum they had.")
+    if digest != _digest(tensors, about):
+        raise ValueError(f"{path} is damaged: its contents do not have the checksum they had.")
     return tensors, about
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and bytes, in the order of the names."""
-    total = hashlib.sha256()
+def _digest(tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
+    """SHA-256 over the words, and the tensors' names, types, shapes and bytes by rising name."""
+    total = hashlib.sha256(json.dumps(about, sort_keys=True, allow_nan=False).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())

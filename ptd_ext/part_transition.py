@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext import files, functional, reference
-from ptd_ext.part_images import image_grid, new_axes
+from ptd_ext.visualise import image_grid, new_axes
 
 __all__ = ["PartTransition"]
 

@@ -56,7 +56,7 @@ def uniforms(high: Tensor, low: Tensor) -> Tensor:
 
 
 def normals(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Two words as two independent standard normal float64 numbers, none beyond ±6.67.
+    """Two words as two independent standard normal float64 numbers, none beyond ±6.77.
 
     Box and Muller: √(−2 ln u) (cos 2πv, sin 2πv), with u in the middle of its 2⁻³² interval.
     """
