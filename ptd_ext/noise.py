@@ -61,10 +61,11 @@ def instance_dependent_noise(
         classes: C; by default the largest label plus one. Give it for a shard.
         ids: the samples' ids, [N]; by default 0 … N−1. Give them for a shard or shuffled data.
         inputs: "raw" takes x as it comes, as the authors do with pixels 0 … 255, which makes the
-            softmax nearly one-hot. "standardised" takes (x − mean)/std, which is softer.
+            softmax nearly one-hot: z has the standard deviation ‖x‖. "standardised" takes
+            (x − mean)/std, which is softer, yet sharp too where D is large.
         statistics: (mean, std) for "standardised": numbers or arrays that broadcast against a
             sample. By default those of all entries of `features`, to six digits; give those of
-            the whole for a shard.
+            the whole for a shard. A larger std makes softer noise.
         rate_std: the standard deviation of q before it is restricted, at most 1; 0 for one rate.
 
     Returns:

@@ -15,7 +15,7 @@ __all__ = ["PartTransition"]
 
 _FORMAT = "a part transition"
 _STEPS = 500
-_TOLERANCE = 1e-7
+_TOLERANCE = 1e-6
 
 
 class PartTransition:
@@ -62,11 +62,11 @@ class PartTransition:
         """h(x), [N, R], for features [N, D] that the parts need not have seen."""
         if self.basis is None:
             raise ValueError("weights need a basis: this PartTransition was made without one.")
+        features = torch.as_tensor(features).detach()
         if features.dim() != 2 or features.shape[1] != self.basis.shape[1]:
             raise ValueError(
                 f"features must be [N, {self.basis.shape[1]}]; got {list(features.shape)}."
             )
-        features = features.detach()
         return _weight_step(features, self.basis.to(features))
 
     def matrix(self, features: Tensor | None = None, *, weights: Tensor | None = None) -> Tensor:

@@ -82,8 +82,12 @@ def _interior_point(gram: Tensor, right: Tensor) -> Tensor:
         centre = gap * (ahead / gap) ** 3
 
         d_rows, d_sums, d_signs = newton.direction(rows * signs + d_rows * d_signs - centre)
-        step = torch.where(running, _STAY_INSIDE * _longest(rows, d_rows, signs, d_signs), 0)
-        rows, sums, signs = rows + step * d_rows, sums + step * d_sums, signs + step * d_signs
+        step = _STAY_INSIDE * _longest(rows, d_rows, signs, d_signs)
+        # NaN where rounding has made an end of it: such a problem stays where it is.
+        running &= step.isfinite()
+        rows = torch.where(running, rows + step * d_rows, rows)
+        sums = torch.where(running, sums + step * d_sums, sums)
+        signs = torch.where(running, signs + step * d_signs, signs)
     return rows
 
 
@@ -100,7 +104,7 @@ class _Newton(NamedTuple):
         """dQ, dν and dZ that take Q ∘ Z down by `change`, c."""
         alone = _columns(self.inverse, -self.dual - change / self.rows)
         behind = self.missing - alone.sum(2, keepdim=True)
-        d_sums = torch.linalg.solve(self.inverse.sum(1), behind)
+        d_sums = torch.linalg.solve_ex(self.inverse.sum(1), behind).result
         d_rows = alone + _columns(self.inverse, d_sums.expand_as(alone))
         return d_rows, d_sums, -(change + self.signs * d_rows) / self.rows
 

@@ -57,6 +57,7 @@ def test_types_threads_and_blocks_change_nothing(make, monkeypatch):
         assert_equal(make(x, LABELS.int(), seed=3), whole)
     torch.set_num_threads(2)
     assert_equal(make(FEATURES, LABELS, seed=3), whole)
+    torch.set_num_threads(1)
     monkeypatch.setattr(noise_logits, "_BLOCK", 100)
     assert_equal(make(FEATURES, LABELS, seed=3), whole)
 

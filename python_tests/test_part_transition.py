@@ -23,12 +23,12 @@ def test_weights_of_new_features(device):
     """Mixtures of the basis have the weights they were mixed with; others the nearest mixture's."""
     learned = LEARNED.to(device)
     found = learned.weights((WEIGHTS @ BASIS).to(device)).cpu()
-    torch.testing.assert_close(found, WEIGHTS, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found, WEIGHTS, rtol=0, atol=1e-4)
     features = 3 * torch.randn(40, 12, generator=torch.Generator().manual_seed(1)).double()
     weights = learned.weights(features.to(device)).cpu()
     gradient = (weights @ BASIS - features) @ BASIS.T
     moved = reference.simplex_projection(weights - gradient)
-    torch.testing.assert_close(moved, weights, rtol=0, atol=1e-4)
+    torch.testing.assert_close(moved, weights, rtol=0, atol=1e-3)
 
 
 def test_plain_weight_step():
@@ -41,7 +41,7 @@ def test_matrix():
     features = WEIGHTS @ BASIS
     expected = reference.transition_matrix(WEIGHTS, PARTS, SLACK)
     torch.testing.assert_close(LEARNED.matrix(weights=WEIGHTS), expected)
-    torch.testing.assert_close(LEARNED.matrix(features), expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(LEARNED.matrix(features), expected, rtol=0, atol=1e-3)
     plain = ptd_ext.PartTransition(PARTS)
     torch.testing.assert_close(
         plain.matrix(weights=WEIGHTS), reference.transition_matrix(WEIGHTS, PARTS)
