@@ -13,9 +13,11 @@ from torch import Tensor
 __all__ = [
     "clean_posterior",
     "forward_loss",
+    "mixture_weights",
     "noisy_posterior",
     "project_transition",
     "reweight_loss",
+    "simplex_projection",
     "transition_matrix",
 ]
 
@@ -110,6 +112,38 @@ def reweight_loss(
     # g log g → 0: a label the network rules out has no weight, and 0 · ∞ must not be NaN.
     loss = torch.where(beta == 0, 0, beta * torch.where(beta == 0, 0, cross_entropy))
     return _reduce(loss, noisy_labels, reduction, ignore_index, class_weight)
+
+
+def simplex_projection(rows: Tensor) -> Tensor:
+    """The nearest point of the simplex to every row of […, K]: max(v − θ, 0).
+
+    With u = v sorted descending and ρ = max {k : u_k > (u₁ + … + u_k − 1)/k}, the threshold is
+    θ = (u₁ + … + u_ρ − 1)/ρ.
+    """
+    ordered = rows.sort(-1, descending=True).values
+    excess = ordered.cumsum(-1) - 1
+    rank = torch.arange(1, rows.shape[-1] + 1, device=rows.device)
+    support = (ordered * rank > excess).sum(-1, keepdim=True).clamp(min=1)
+    return (rows - excess.gather(-1, support - 1) / support).clamp(min=0)
+
+
+def mixture_weights(gram: Tensor, linear: Tensor, steps: int = 500) -> Tensor:
+    """For every row b of `linear` [N, R]: min ½ h G hᵀ − b·h over h on the simplex, G [R, R].
+
+    Projected gradient steps of length 1/λmax(G) with Nesterov's momentum, which starts anew where
+    it points uphill.
+    """
+    length = 1 / torch.linalg.matrix_norm(gram, 2).clamp(min=torch.finfo(gram.dtype).tiny)
+    weights = ahead = torch.full_like(linear, 1 / len(gram))
+    momentum = torch.ones_like(linear[:, :1])
+    for _ in range(steps):
+        stepped = simplex_projection(ahead - length * (ahead @ gram - linear))
+        uphill = ((ahead - stepped) * (stepped - weights)).sum(-1, keepdim=True) > 0
+        momentum = torch.where(uphill, 1, momentum)
+        following = (1 + (1 + 4 * momentum.square()).sqrt()) / 2
+        ahead = stepped + (momentum - 1) / following * (stepped - weights)
+        weights, momentum = stepped, following
+    return weights
 
 
 def accumulated(tensor: Tensor) -> Tensor:

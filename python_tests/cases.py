@@ -182,3 +182,20 @@ def assert_same(
         assert ours.shape == theirs.shape
         scale = max(1.0, theirs.abs().max().item()) if theirs.numel() else 1.0
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
+
+
+def peak_bytes(step: Callable[[], object]) -> int:
+    """The most that a call of `step` holds at once, as torch's CPU allocator sees it."""
+    step()  # what is kept from step to step is not the step's
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    for _ in range(5):  # a profile now and then comes back without any event
+        with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+            step()
+        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+        held = peak = 0
+        for event in sorted(events, key=lambda e: e.start_ns()):
+            held += event.nbytes()
+            peak = max(peak, held)
+        if peak > 0:
+            return peak
+    pytest.fail("the profiler saw no allocation in five tries")

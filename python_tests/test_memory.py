@@ -2,25 +2,9 @@
 
 import pytest
 import torch
-from cases import LOSSES, make_inputs
+from cases import LOSSES, make_inputs, peak_bytes
 
 import ptd_ext
-
-
-def peak_bytes(step):
-    step()  # what is kept from step to step is not the step's
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    for _ in range(5):  # a profile now and then comes back without any event
-        with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-            step()
-        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-        held = peak = 0
-        for event in sorted(events, key=lambda e: e.start_ns()):
-            held += event.nbytes()
-            peak = max(peak, held)
-        if peak > 0:
-            return peak
-    pytest.fail("the profiler saw no allocation in five tries")
 
 
 def step_of(loss, inputs):

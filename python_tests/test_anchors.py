@@ -1,0 +1,172 @@
+"""Anchors: which samples each rule takes, by their ids; and T from them."""
+
+import numpy as np
+import pytest
+import torch
+from cases import each_device
+
+import ptd_ext
+
+
+def posterior(count=1000, classes=4, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return (3 * torch.randn(count, classes, generator=g)).softmax(1)
+
+
+POSTERIOR = posterior()
+
+
+@each_device
+def test_band(device):
+    anchors = ptd_ext.find_anchors(POSTERIOR.to(device))
+    assert anchors.rule == "band"
+    assert len(anchors) == 4
+    for label in range(4):
+        column = POSTERIOR[:, label].double()
+        low, high = np.percentile(column.numpy(), [97, 99])
+        inside = ((column >= low) & (column <= high)).nonzero()[:, 0]
+        assert sorted(anchors[label].tolist()) == inside.tolist()
+        chosen = column[anchors[label].cpu()]
+        assert (chosen.diff() >= 0).all()
+    assert anchors.counts == [20] * 4
+
+
+def test_band_takes_count_spread_over_it():
+    whole = ptd_ext.find_anchors(POSTERIOR, band=(90, 99), count=1000)
+    some = ptd_ext.find_anchors(POSTERIOR, band=(90, 99), count=10)
+    for label in range(4):
+        places = [whole[label].tolist().index(i) for i in some[label].tolist()]
+        assert len(places) == 10
+        assert places[0] == 0
+        assert places[-1] == len(whole[label]) - 1
+        assert max(np.diff(places)) <= min(np.diff(places)) + 1
+    assert len(ptd_ext.find_anchors(posterior(100_000, 2))[0]) == 1000
+
+
+def test_percentile_is_the_papers_rule():
+    """Of the samples below the percentile (the next one up), the largest: one per percentile."""
+    anchors = ptd_ext.find_anchors(POSTERIOR, rule="percentile", count=10)
+    for label in range(4):
+        column = POSTERIOR[:, label].numpy()
+        expected = []
+        for level in np.linspace(97, 99, 10):
+            threshold = np.percentile(column, level, method="higher")
+            expected.append(np.where(column >= threshold, 0, column).argmax())
+        assert anchors[label].tolist() == expected
+
+
+def test_argmax():
+    anchors = ptd_ext.find_anchors(POSTERIOR, rule="argmax")
+    assert [ids.tolist() for ids in anchors.ids] == POSTERIOR.argmax(0)[:, None].tolist()
+    top = ptd_ext.find_anchors(POSTERIOR, rule="argmax", count=5)
+    assert set(top[2].tolist()) == set(POSTERIOR[:, 2].topk(5).indices.tolist())
+
+
+@pytest.mark.parametrize("rule", ["band", "percentile", "argmax"])
+def test_ids_not_positions(rule):
+    """However the samples are ordered, the same ones are found: also where they tie."""
+    rounded = (POSTERIOR * 20).round() / 20
+    rounded /= rounded.sum(1, keepdim=True)
+    for scores in (POSTERIOR, rounded):
+        plain = ptd_ext.find_anchors(scores, rule=rule, count=7)
+        order = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
+        named = ptd_ext.find_anchors(scores[order], ids=order * 10 + 3, rule=rule, count=7)
+        for ours, theirs in zip(named.ids, plain.ids, strict=True):
+            assert torch.equal(ours, theirs * 10 + 3)
+
+
+def test_averaged_over_epochs():
+    epochs = [posterior(seed=seed) for seed in range(3)]
+    mean = torch.stack(epochs).double().mean(0)
+    expected = ptd_ext.find_anchors(mean)
+    for given in (epochs, tuple(epochs), torch.stack(epochs), np.stack(epochs)):
+        found = ptd_ext.find_anchors(given)
+        assert all(map(torch.equal, found.ids, expected.ids))
+    combined, ids = ptd_ext.combine_posteriors(epochs)
+    torch.testing.assert_close(combined, mean)
+    assert torch.equal(ids, torch.arange(1000))
+    torch.testing.assert_close(epochs[0], posterior(seed=0))  # inputs are not written
+
+
+def test_cross_fitted():
+    """Every sample scored by the network of another fold; folds come in any order."""
+    order = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
+    folds = [(part + 50, POSTERIOR[part]) for part in order.split(300)]
+    combined, ids = ptd_ext.combine_posteriors(folds)
+    assert torch.equal(ids, torch.arange(1000) + 50)
+    torch.testing.assert_close(combined, POSTERIOR.double())
+    expected = ptd_ext.find_anchors(POSTERIOR, ids=torch.arange(1000) + 50)
+    assert all(map(torch.equal, ptd_ext.find_anchors(folds).ids, expected.ids))
+    # ids choose and order; a sample scored twice gets the mean.
+    twice = [*folds, (torch.tensor([51]), torch.tensor([[1.0, 0, 0, 0]]))]
+    chosen, ids = ptd_ext.combine_posteriors(twice, ids=[60, 51])
+    assert ids.tolist() == [60, 51]
+    torch.testing.assert_close(chosen[0], POSTERIOR[10].double())
+    half = (POSTERIOR[1].double() + torch.tensor([1.0, 0, 0, 0])) / 2
+    torch.testing.assert_close(chosen[1], half)
+
+
+@pytest.mark.parametrize("rule", ["band", "percentile", "argmax"])
+def test_few_samples(rule):
+    for count in (1, 2, 5):
+        anchors = ptd_ext.find_anchors(posterior(count), rule=rule, count=20)
+        assert all(1 <= n <= count for n in anchors.counts)
+        assert all(len(set(ids.tolist())) == len(ids) for ids in anchors.ids)
+
+
+def test_class_transition():
+    anchors = ptd_ext.find_anchors(POSTERIOR, rule="argmax")
+    matrix = ptd_ext.class_transition(POSTERIOR, anchors)
+    torch.testing.assert_close(matrix, POSTERIOR[POSTERIOR.argmax(0)])
+    ids = torch.arange(1000) * 2
+    band = ptd_ext.find_anchors(POSTERIOR, ids=ids)
+    matrix = ptd_ext.class_transition(POSTERIOR, band, ids=ids)
+    torch.testing.assert_close(matrix[3], POSTERIOR[band[3] // 2].mean(0))
+    torch.testing.assert_close(matrix.sum(1), torch.ones(4))
+    lists = [ids.tolist() for ids in band.ids]
+    assert torch.equal(ptd_ext.class_transition(POSTERIOR, lists, ids=ids), matrix)
+
+
+def test_class_transition_of_clean_anchors_is_exact():
+    truth = torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.6, 0.3], [0.0, 0.4, 0.6]])
+    labels = torch.arange(3000) % 3
+    mixed = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0)).softmax(1)
+    clean = torch.where(torch.arange(3000)[:, None] < 300, torch.eye(3)[labels], mixed)
+    found = ptd_ext.find_anchors(clean @ truth, rule="argmax", count=50)
+    torch.testing.assert_close(ptd_ext.class_transition(clean @ truth, found), truth)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "sentence"),
+    [
+        (POSTERIOR[0], {}, r"posteriors must be \[N, C\]; got \[4\]"),
+        (POSTERIOR.log(), {}, r"posteriors must be probabilities, softmax\(logits\)"),
+        (POSTERIOR * 2, {}, "row 0 has minimum .* and sum 2"),
+        (POSTERIOR / 0, {}, r"posteriors must be finite; posteriors\[0, 0\] is inf"),
+        (POSTERIOR[:0], {}, "noisy_posterior must have at least one sample"),
+        ([], {}, "posteriors must not be an empty sequence"),
+        ([POSTERIOR, POSTERIOR[:5]], {}, r"one shape .*, \[1000, 4\]; number 1 is \[5, 4\]"),
+        (POSTERIOR[:, :1] * 0 + 1, {}, "posteriors must have at least 2 classes; got 1"),
+        (POSTERIOR, {"rule": "top"}, "rule must be .*; got 'top'"),
+        (POSTERIOR, {"band": (99, 97)}, r"band must be two rising percentiles .*; got \(99, 97\)"),
+        (POSTERIOR, {"band": (97, 101)}, "band must be two rising percentiles"),
+        (POSTERIOR, {"count": 0}, "count must be at least 1; got 0"),
+        (POSTERIOR, {"rule": "percentile"}, 'count must be given with rule="percentile"'),
+        (POSTERIOR, {"ids": [1, 2]}, r"ids must be \[1000\], one per sample; got \[2\]"),
+    ],
+)
+def test_bad_arguments(given, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.find_anchors(given, **options)
+
+
+def test_bad_anchors():
+    with pytest.raises(ValueError, match="anchors must be given for all 4 classes; got 2"):
+        ptd_ext.class_transition(POSTERIOR, [[0], [1]])
+    with pytest.raises(ValueError, match="anchors must not be empty for any class; class 2 has"):
+        ptd_ext.class_transition(POSTERIOR, [[0], [1], [], [2]])
+    sentence = r"anchors\[1\] must name samples in ids; 1 of 2 are not there, the first is 1000"
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.class_transition(POSTERIOR, [[0], [1, 1000], [3], [2]])
+    with pytest.raises(TypeError, match=r"posteriors must be floating-point; got torch.int64"):
+        ptd_ext.find_anchors(torch.ones(3, 3, dtype=torch.int64))

@@ -1,0 +1,162 @@
+"""Noise sets and part transitions as files: what goes in comes out, and damage is noticed."""
+
+import json
+import os
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+import ptd_ext
+
+LABELS = torch.arange(60) % 5
+
+
+@pytest.fixture
+def noise():
+    features = torch.rand(60, 8, generator=torch.Generator().manual_seed(0))
+    return ptd_ext.instance_dependent_noise(
+        features, LABELS, 0.4, seed=7, inputs="standardised", ids=torch.arange(60) * 3
+    )
+
+
+@pytest.fixture
+def part_transition():
+    g = torch.Generator().manual_seed(0)
+    parts = torch.rand(4, 5, 5, generator=g).softmax(-1)
+    basis, slack = torch.randn(4, 8, generator=g), torch.randn(5, 5, generator=g)
+    return ptd_ext.PartTransition(parts, basis, slack, about={"data": "digits", "seed": 7})
+
+
+@pytest.fixture(params=["noise", "part transition"])
+def saved(request, tmp_path, noise, part_transition):
+    """A file and how to load it."""
+    path = tmp_path / "saved.safetensors"
+    if request.param == "noise":
+        ptd_ext.save_noise(noise, path)
+        return path, ptd_ext.load_noise
+    part_transition.save(path)
+    return path, ptd_ext.PartTransition.load
+
+
+def test_noise_comes_back(noise, tmp_path):
+    path = tmp_path / "noise.safetensors"
+    ptd_ext.save_noise(noise, str(path))
+    loaded = ptd_ext.load_noise(path)
+    for name in ("noisy_labels", "labels", "rows", "ids"):
+        assert torch.equal(getattr(loaded, name), getattr(noise, name))
+    assert loaded.settings == noise.settings
+    assert loaded.kind == "instance"
+    assert loaded.realised_rate == noise.realised_rate
+
+
+@pytest.mark.parametrize("with_basis", [True, False])
+@pytest.mark.parametrize("with_slack", [True, False])
+def test_part_transition_comes_back(part_transition, with_basis, with_slack, tmp_path):
+    kept = ptd_ext.PartTransition(
+        ptd_ext.prepare_parts(part_transition.parts),  # not contiguous
+        part_transition.basis if with_basis else None,
+        part_transition.slack if with_slack else None,
+        about=part_transition.about,
+    )
+    kept.save(tmp_path / "kept")
+    loaded = ptd_ext.PartTransition.load(tmp_path / "kept")
+    for name in ("parts", "basis", "slack"):
+        ours, theirs = getattr(loaded, name), getattr(kept, name)
+        assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+    assert loaded.about == kept.about
+    assert repr(loaded) == repr(kept)
+
+
+def test_any_safetensors_reader_can_open_it(saved):
+    path, _ = saved
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["ptd_ext"])
+    assert header["version"] == 1
+    assert "about" in header
+
+
+def test_saving_replaces_and_leaves_nothing_behind(saved, part_transition):
+    path, _ = saved
+    part_transition.save(path)
+    assert os.listdir(path.parent) == [path.name]
+    assert ptd_ext.PartTransition.load(path).about == part_transition.about
+
+
+def test_a_failed_save_leaves_the_old_file(part_transition, tmp_path):
+    path = tmp_path / "kept"
+    part_transition.save(path)
+    part_transition.about["network"] = object()
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        part_transition.save(path)
+    assert os.listdir(tmp_path) == ["kept"]
+    assert ptd_ext.PartTransition.load(path).about == {"data": "digits", "seed": 7}
+
+
+def test_every_flipped_bit_is_noticed(saved):
+    path, load = saved
+    content = path.read_bytes()
+    for place in range(0, len(content), max(1, len(content) // 97)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"damaged|not written by ptd_ext|version|must hold"):
+            load(path)
+
+
+def test_cut_and_foreign_files(saved):
+    path, load = saved
+    content = path.read_bytes()
+    for length in (0, 5, 8, 100, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="damaged or no safetensors file"):
+            load(path)
+    path.write_bytes(b"not a tensor in sight" * 10)
+    with pytest.raises(ValueError, match="damaged or no safetensors file"):
+        load(path)
+    save_file({"parts": torch.rand(2, 3, 3)}, path)
+    with pytest.raises(ValueError, match="was not written by ptd_ext: its header has no 'ptd_ext'"):
+        load(path)
+    save_file({"parts": torch.rand(2, 3, 3)}, path, metadata={"ptd_ext": "{}"})
+    with pytest.raises(ValueError, match="is damaged: its header cannot be read"):
+        load(path)
+
+
+def test_the_other_kind(noise, part_transition, tmp_path):
+    ptd_ext.save_noise(noise, tmp_path / "a")
+    part_transition.save(tmp_path / "b")
+    with pytest.raises(ValueError, match="must hold a part transition; it holds label noise"):
+        ptd_ext.PartTransition.load(tmp_path / "a")
+    with pytest.raises(ValueError, match="must hold label noise; it holds a part transition"):
+        ptd_ext.load_noise(tmp_path / "b")
+
+
+def test_a_version_to_come(part_transition, tmp_path, monkeypatch):
+    monkeypatch.setattr("ptd_ext.files._VERSION", 2)
+    part_transition.save(tmp_path / "new")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="is of version 2; this ptd_ext reads version 1"):
+        ptd_ext.PartTransition.load(tmp_path / "new")
+
+
+def test_contents_that_do_not_fit(noise, tmp_path):
+    from dataclasses import replace
+
+    path = tmp_path / "noise"
+    for changed, sentence in (
+        (replace(noise, labels=LABELS + 3), "labels must be 0 to 4; got 7"),
+        (replace(noise, labels=LABELS[:9]), r"labels must be \[60\]; got \[9\]"),
+        (replace(noise, ids=LABELS), "ids must be distinct"),
+        (replace(noise, rows=noise.rows[0]), r"rows must be \[N, C\]; got \[5\]"),
+    ):
+        ptd_ext.save_noise(changed, path)
+        with pytest.raises(ValueError, match=f"holds no usable label noise: {sentence}"):
+            ptd_ext.load_noise(path)
+
+
+def test_no_such_place(noise, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere is not a file"):
+        ptd_ext.load_noise(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"cannot be written: .*folder is not a folder"):
+        ptd_ext.save_noise(noise, tmp_path / "folder" / "noise")

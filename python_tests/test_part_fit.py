@@ -1,0 +1,239 @@
+"""Part transitions from anchors: planted ones come back, optimality, and what diagnose says."""
+
+import itertools
+import math
+import warnings
+
+import pytest
+import torch
+from cases import each_device, simplex_projection
+
+import ptd_ext
+from ptd_ext.simplex_least_squares import kkt_residual, simplex_least_squares
+
+
+def dirichlet(g, concentration, *shape):
+    """Rows on the simplex: near a corner for a small concentration, in the middle for a large."""
+    alpha = torch.full(shape, concentration, dtype=torch.float64)
+    return torch._sample_dirichlet(alpha, generator=g)
+
+
+def planted(classes, parts, per_class, *, concentration=1.0, noise=0.0, seed=0):
+    """Weights, posteriors, anchors and the parts that the posteriors were made from."""
+    g = torch.Generator().manual_seed(seed)
+    weights = dirichlet(g, concentration, classes * per_class, parts)
+    truth = dirichlet(g, 0.3, parts, classes, classes)
+    labels = torch.arange(classes * per_class) % classes
+    posterior = torch.einsum("nj,jnk->nk", weights, truth[:, labels])
+    if noise:
+        shape = posterior.shape
+        noisy = posterior + noise * torch.randn(shape, generator=g, dtype=torch.float64)
+        posterior = simplex_projection(noisy)
+    anchors = [(labels == label).nonzero()[:, 0] for label in range(classes)]
+    return weights, posterior, anchors, truth
+
+
+@each_device
+@pytest.mark.parametrize("size", [(2, 1, 3), (3, 4, 4), (10, 10, 50), (10, 20, 1000), (30, 5, 40)])
+def test_planted_parts_come_back(size, device):
+    weights, posterior, anchors, truth = planted(*size)
+    fit = ptd_ext.fit_part_transitions(
+        weights.to(device), posterior.to(device), anchors, ridge=1e-9
+    )
+    assert (fit.parts.cpu() - truth).abs().max() < 1e-4
+    assert fit.parts.shape == truth.shape
+    assert fit.residual.max() < 1e-5
+    assert fit.kkt_residual.max() < 1e-9
+
+
+def test_planted_parts_come_back_from_weights_that_resemble_each_other():
+    weights, posterior, anchors, truth = planted(10, 20, 1000, concentration=3000.0)
+    fit = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert min(fit.diagnose().condition) > 5e4
+    assert (fit.parts - truth).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("concentration", [0.2, 1.0, 100.0])
+@pytest.mark.parametrize("size", [(10, 20, 500), (5, 30, 12), (40, 6, 9), (2, 2, 2)])
+def test_optimal(size, concentration, ridge):
+    """Rows on the simplex, and no residual of the optimality conditions."""
+    weights, posterior, anchors, _ = planted(*size, concentration=concentration, noise=0.1)
+    fit = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=ridge)
+    assert fit.kkt_residual.max() < 1e-9
+    assert (fit.parts >= 0).all()
+    torch.testing.assert_close(fit.parts.sum(-1), torch.ones_like(fit.parts[..., 0]))
+    if ridge < 1 and size == (10, 20, 500):
+        assert (fit.parts == 0).any()  # exact zeros, which the kernels make use of
+
+
+def objective(rows, weights, posterior, anchors, ridge, label):
+    mix, target = weights[anchors[label]], posterior[anchors[label]]
+    pull = ridge * (rows - target.mean(0)).square().sum()
+    return (mix @ rows - target).square().sum() + pull
+
+
+def test_no_step_inside_the_simplex_lowers_the_objective():
+    weights, posterior, anchors, truth = planted(6, 5, 30, noise=0.1)
+    ridge = 0.05
+    fit = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=ridge)
+    g = torch.Generator().manual_seed(1)
+    for label in range(6):
+        arguments = (weights, posterior, anchors, ridge, label)
+        least = objective(fit.parts[:, label], *arguments)
+        assert least <= objective(truth[:, label], *arguments)
+        for size in (1e-4, 1e-2, 1):
+            away = dirichlet(g, 0.5, 5, 6)
+            there = (1 - size) * fit.parts[:, label] + size * away
+            assert objective(there, *arguments) >= least
+
+
+def test_against_all_supports():
+    """Of the solutions with given supports and sums the least, for a size where one can."""
+    g = torch.Generator().manual_seed(3)
+    for _ in range(5):
+        mix, target = dirichlet(g, 1.0, 8, 2), dirichlet(g, 0.4, 8, 3)
+        gram, right = mix.T @ mix, mix.T @ target
+        best = math.inf
+        faces = [f for n in (1, 2, 3) for f in itertools.combinations(range(3), n)]
+        for first, second in itertools.product(faces, faces):
+            free = [(0, k) for k in first] + [(1, k) for k in second]
+            rows = solve_on(free, gram, right)
+            if rows is not None:
+                best = min(best, (mix @ rows - target).square().sum().item())
+        found = simplex_least_squares(gram[None], right[None])[0]
+        assert (mix @ found - target).square().sum().item() == pytest.approx(best, rel=1e-10)
+
+
+def solve_on(free, gram, right):
+    """Minimise with these entries free and sums of one; None where an entry comes out negative."""
+    size = len(free)
+    system = torch.zeros(size + 2, size + 2, dtype=torch.float64)
+    wanted = torch.ones(size + 2, dtype=torch.float64)
+    for a, (i, k) in enumerate(free):
+        for b, (j, m) in enumerate(free):
+            system[a, b] = gram[i, j] if k == m else 0
+        system[a, size + i] = system[size + i, a] = 1
+        wanted[a] = right[i, k]
+    solution = torch.linalg.solve(system, wanted)[:size]
+    if solution.min() < 0:
+        return None
+    rows = torch.zeros(2, 3, dtype=torch.float64)
+    for value, place in zip(solution, free, strict=True):
+        rows[place] = value
+    return rows
+
+
+def test_problems_are_solved_alike_alone_and_together(monkeypatch):
+    g = torch.Generator().manual_seed(0)
+    root = torch.randn(7, 9, 4, generator=g, dtype=torch.float64)
+    gram, right = root.mT @ root / 9, torch.randn(7, 4, 5, generator=g, dtype=torch.float64)
+    together = simplex_least_squares(gram, right)
+    assert kkt_residual(gram, right, together).max() < 1e-10
+    monkeypatch.setattr("ptd_ext.simplex_least_squares._MATRICES", 1)
+    torch.testing.assert_close(simplex_least_squares(gram, right), together)
+    wrong = torch.full_like(together, 0.2)
+    assert (kkt_residual(gram, right, wrong) > 1e-3).all()
+
+
+def test_nothing_but_the_ridge():
+    """A large ridge, or weights that say nothing, leave the class-dependent row."""
+    weights, posterior, anchors, _ = planted(5, 4, 60, noise=0.05)
+    matrix = ptd_ext.class_transition(posterior, anchors)
+    strong = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=1e9)
+    torch.testing.assert_close(strong.parts, matrix.expand(4, 5, 5), rtol=0, atol=1e-6)
+    alike = torch.full_like(weights, 0.25)
+    flat = ptd_ext.fit_part_transitions(alike, posterior, anchors, ridge=1e-3)
+    torch.testing.assert_close(flat.parts, matrix.expand(4, 5, 5), rtol=0, atol=1e-9)
+
+
+def test_one_part_is_the_class_transition():
+    _, posterior, anchors, _ = planted(5, 4, 60)
+    ones = torch.ones(len(posterior), 1, dtype=torch.float64)
+    fit = ptd_ext.fit_part_transitions(ones, posterior, anchors)
+    torch.testing.assert_close(fit.parts[0], ptd_ext.class_transition(posterior, anchors))
+
+
+def test_ids_and_several_posteriors():
+    weights, posterior, anchors, _ = planted(4, 3, 40)
+    plain = ptd_ext.fit_part_transitions(weights, posterior, anchors)
+    order = torch.randperm(160, generator=torch.Generator().manual_seed(0))
+    named = [ids + 1000 for ids in anchors]
+    moved = ptd_ext.fit_part_transitions(weights[order], posterior[order], named, ids=order + 1000)
+    torch.testing.assert_close(moved.parts, plain.parts)
+    folds = [(part + 1000, posterior[part]) for part in order.split(50)]
+    crossed = ptd_ext.fit_part_transitions(weights[order], folds, named, ids=order + 1000)
+    torch.testing.assert_close(crossed.parts, plain.parts)
+    averaged = ptd_ext.fit_part_transitions(weights, [posterior, posterior], anchors)
+    torch.testing.assert_close(averaged.parts, plain.parts)
+
+
+def test_the_losses_take_the_parts():
+    weights, posterior, anchors, _ = planted(4, 3, 40)
+    fit = ptd_ext.fit_part_transitions(weights.float(), posterior.float(), anchors)
+    assert fit.parts.dtype == torch.float32
+    logits = torch.zeros(160, 4)
+    ptd_ext.forward_loss(
+        logits, torch.zeros(160, dtype=torch.int64), weights.float(), fit.parts, validate=True
+    )
+
+
+def test_diagnose():
+    weights, posterior, anchors, _ = planted(4, 3, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = ptd_ext.fit_part_transitions(weights, posterior, anchors).diagnose()
+    assert report.anchors == [40] * 4
+    assert report.rank == [3] * 4
+    assert report.identified == [True] * 4
+    for label in range(4):
+        mix = weights[anchors[label]]
+        eigenvalues = torch.linalg.eigvalsh(mix.T @ mix)
+        condition = (eigenvalues[-1] / eigenvalues[0]).item()
+        assert report.condition[label] == pytest.approx(condition)
+        assert 1 < report.effective_rank[label] < 3
+    lines = str(report).splitlines()
+    assert len(lines) == 5
+    assert "condition" in lines[0]
+    assert max(map(len, lines)) <= 100
+
+
+def test_diagnose_warns_of_rows_that_are_not_identified():
+    weights, posterior, anchors, _ = planted(4, 6, 40)
+    anchors[1] = anchors[1][:5]  # fewer than parts
+    weights[anchors[3]] = weights[0].clone()  # all alike
+    fit = ptd_ext.fit_part_transitions(weights.float(), posterior.float(), anchors)
+    sentence = (
+        r"2 of 4 classes have fewer than 6 independent anchors.*not identified and the ridge "
+        r"decides: class \(independent anchors\) 1 \(5\), 3 \(1\)\. Take more anchors"
+    )
+    with pytest.warns(UserWarning, match=sentence) as caught:
+        report = fit.diagnose()
+    assert caught[0].filename == __file__
+    assert report.identified == [True, False, True, False]
+    assert report.rank == [6, 5, 6, 1]
+    assert report.condition[1] == math.inf
+    assert report.effective_rank[3] == pytest.approx(1, abs=1e-4)
+    assert str(report).count("not identified") == 2
+    without = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=0)
+    assert without.kkt_residual.max() < 1e-9
+    with pytest.warns(UserWarning, match="one of many solutions was taken"):
+        without.diagnose()
+
+
+def test_bad_arguments():
+    weights, posterior, anchors, _ = planted(4, 3, 10)
+    for changes, sentence in (
+        ({"ridge": -1}, "ridge must be at least 0; got -1"),
+        ({"ridge": math.nan}, "ridge must be at least 0; got nan"),
+        ({"weights": weights[:5]}, r"weights must be \[40, R\]; got \[5, 3\]"),
+        ({"weights": weights[0]}, r"weights must be \[N, R\]; got \[3\]"),
+        ({"weights": weights * math.nan}, r"weights must be finite; weights\[0, 0\] is nan"),
+        ({"anchors": anchors[:2]}, "anchors must be given for all 4 classes; got 2"),
+        ({"posteriors": posterior.log()}, "posteriors must be probabilities"),
+    ):
+        arguments = {"weights": weights, "posteriors": posterior, "anchors": anchors} | changes
+        with pytest.raises(ValueError, match=sentence):
+            ptd_ext.fit_part_transitions(**arguments)
