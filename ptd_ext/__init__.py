@@ -19,12 +19,15 @@ from ptd_ext.functional import (  # noqa: E402
 )
 from ptd_ext.modules import ForwardLoss, ReweightLoss  # noqa: E402
 from ptd_ext.parts import prepare_parts  # noqa: E402
+from ptd_ext.simplex import simplex_projection, simplex_weights  # noqa: E402
+from ptd_ext.simplex_nmf import SimplexNMF  # noqa: E402
 
 __version__ = build_info()["version"]
 
 __all__ = [
     "ForwardLoss",
     "ReweightLoss",
+    "SimplexNMF",
     "build_info",
     "clean_posterior",
     "forward_loss",
@@ -32,5 +35,7 @@ __all__ = [
     "prepare_parts",
     "project_transition",
     "reweight_loss",
+    "simplex_projection",
+    "simplex_weights",
     "transition_matrix",
 ]

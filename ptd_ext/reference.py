@@ -16,6 +16,8 @@ __all__ = [
     "noisy_posterior",
     "project_transition",
     "reweight_loss",
+    "simplex_projection",
+    "simplex_weights",
     "transition_matrix",
 ]
 
@@ -110,6 +112,64 @@ def reweight_loss(
     # g log g → 0: a label the network rules out has no weight, and 0 · ∞ must not be NaN.
     loss = torch.where(beta == 0, 0, beta * torch.where(beta == 0, 0, cross_entropy))
     return _reduce(loss, noisy_labels, reduction, ignore_index, class_weight)
+
+
+def simplex_projection(x: Tensor) -> Tensor:
+    """The nearest point of the simplex to every row, max(x − θ, 0), by sorting.
+
+    With u the row sorted downwards, ρ = max{k : u_k > (Σ_{i≤k} uᵢ − 1)/k} is the size of the
+    support and θ = (Σ_{i≤ρ} uᵢ − 1)/ρ.
+    """
+    x = accumulated(x)
+    top = x.detach().amax(-1, keepdim=True)
+    # Infinities as limits. The projection does not change with what is added to a whole row.
+    limit = torch.where(x == top, 0.0, -torch.inf).to(x)
+    shifted = torch.where(top.isinf(), limit, x - top)
+    with torch.no_grad():
+        ordered = shifted.sort(-1, descending=True).values
+        excess = ordered.cumsum(-1) - 1
+        rank = torch.arange(1, x.shape[-1] + 1, device=x.device)
+        size = (ordered > excess / rank).sum(-1, keepdim=True).clamp(min=1)
+        support = ~(shifted <= excess.gather(-1, size - 1) / size)  # all of a row with a NaN
+    # The same θ once more, as a function of x on a support that is fixed: no gradient of a sort.
+    on = torch.where(support, shifted, 0)
+    theta = (on.sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+    return torch.where(support, shifted - theta, 0)
+
+
+def simplex_weights(
+    contraction: Tensor,
+    step: Tensor,
+    shift: Tensor,
+    linear: Tensor,
+    start: Tensor | None,
+    steps: int,
+    tolerance: float,
+) -> Tensor:
+    """The steps of the operator of this name, one row as many: see csrc/math/simplex.h."""
+    weights = torch.full_like(linear, 1 / linear.shape[-1]) if start is None else start
+    offset = step[:, None, None] * linear + shift[:, None, :]
+    image = before = weights @ contraction + offset
+    age = torch.zeros_like(linear[..., :1])
+    moving = torch.ones_like(age, dtype=torch.bool)
+    for _ in range(steps):
+        beta = age / (age + 3)
+        ahead = image + beta * (image - before)
+        candidate = simplex_projection(ahead)
+        on = candidate > 0
+        theta = torch.where(on, ahead - candidate, 0).sum(-1, True) / on.sum(-1, True)
+        new_image = candidate @ contraction + offset
+        change = candidate - weights
+        slope = (candidate - new_image + theta) + (weights - image + theta)
+        rise = (change * slope).sum(-1, keepdim=True)
+        stalled = (rise > 0) | (change.abs().amax(-1, keepdim=True) <= tolerance)
+        taken = ~(rise > 0) & moving
+        before = image
+        weights = torch.where(taken, candidate, weights)
+        image = torch.where(taken, new_image, image)
+        moving = moving & ~(stalled & (age == 0))
+        age = torch.where(stalled, 0, age + 1)
+    return weights
 
 
 def accumulated(tensor: Tensor) -> Tensor:
