@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -67,10 +68,11 @@ def simplex_weights(
     if tolerance < 0:
         raise ValueError(f"tolerance must not be negative; got {tolerance}.")
     check_device(linear)
-    batched = linear.reshape(-1, *linear.shape[-2:])
+    batch = math.prod(linear.shape[:-2])
+    batched = linear.reshape(batch, *linear.shape[-2:])
     if start is not None:
         start = simplex_projection(start.expand(linear.shape).reshape(batched.shape))
-    problem = WeightProblem.of(gram.reshape(-1, *gram.shape[-2:]))
+    problem = WeightProblem.of(gram.reshape(batch, *gram.shape[-2:]))
     return problem.solve(batched, start, steps, tolerance).reshape(linear.shape)
 
 
