@@ -27,7 +27,7 @@ class Fit:
     parts: Tensor  # [B, R, D]
     weights: Tensor  # [B, N, R] of this rank's rows
     sums: Sums
-    errors: list[Tensor]  # squared, [B] each
+    objectives: list[Tensor]  # [B] each
     error: Tensor  # squared, [B], of parts and weights as they are, or as they last were known
     n_iter: int
 
@@ -40,7 +40,7 @@ class Fit:
         self.parts = initial_parts(sample, count, n_init, seed).to(rows.device, rows.dtype)
         self.weights = self.parts.new_full((n_init, rows.count(), count), 1 / count)
         self.sums = Sums.zeros(self.parts)
-        self.errors = []
+        self.objectives = []
         self.error = torch.full((n_init,), torch.nan, dtype=torch.float64, device=rows.device)
         self.n_iter = 0
 
@@ -64,29 +64,33 @@ class Fit:
             turns.close()
 
     def best(self) -> int:
-        """The factorisation of the smallest error."""
-        return int(self.error.nan_to_num(torch.inf).argmin())
+        """The factorisation of the least objective."""
+        objective = self.error + self._penalty()
+        return int(objective.nan_to_num(torch.inf).argmin())
 
     def _turn(self, effort: Effort) -> None:
-        centre = None if self.errors else self._centre
+        centre = None if self.objectives else self._centre
         sums, spread = weight_sweep(self._rows, self.parts, self.weights, effort, centre)
         self.sums = sums.over(self._ranks)
         if centre is not None:
             self._spread = self._ranks.sum_(spread)
             if not self._spread.isfinite():
                 raise ValueError("X holds NaN or infinity.")
-            self.errors.append(self._error())
-        self.parts = self.sums.best_parts(self.parts)
-        self.error = self._error()
-        self.errors.append(self.error)
+            self._evaluate()
+        self.parts = self.sums.best_parts(self.parts, self._settings.compactness)
+        self._evaluate()
 
-    def _error(self) -> Tensor:
-        return self.sums.error(self.parts, self._centre, self._spread)
+    def _evaluate(self) -> None:
+        self.error = self.sums.error(self.parts, self._centre, self._spread)
+        self.objectives.append(self.error + self._penalty())
+
+    def _penalty(self) -> Tensor:
+        return self.sums.penalty(self.parts, self._settings.compactness)
 
     def _has_converged(self) -> bool:
-        drop = self.errors[-2] - self.errors[-1]
+        drop = self.objectives[-2] - self.objectives[-1]
         tol = self._settings.tol
-        return tol > 0 and bool((drop <= tol * self.errors[0]).all())
+        return tol > 0 and bool((drop <= tol * self.objectives[0]).all())
 
     def _finish(self, final: Effort) -> None:
         sums, _ = weight_sweep(self._rows, self.parts, self.weights, final)

@@ -65,7 +65,7 @@ def open_rows(data: Any, batch_size: int | None = None, device: Any = None) -> R
         )
     if callable(data):
         return _StreamRows(data, device)
-    if isinstance(data, list) and data and not isinstance(data[0], Tensor | np.ndarray):
+    if isinstance(data, list) and data and isinstance(_only_features(data[0]), int | float):
         return _ArrayRows(np.asarray(data), batch_size, device)
     if isinstance(data, Iterable):
         return _StreamRows(lambda: iter(data), device)

@@ -49,18 +49,20 @@ class Sums(NamedTuple):
     def __add__(self, other: Sums) -> Sums:  # type: ignore[override]
         return Sums(self.hh + other.hh, self.hx + other.hx)
 
-    def best_parts(self, parts: Tensor) -> Tensor:
-        """The W that minimises ‖X − hW‖² + ε‖W − parts‖², from (hᵀh + εI) W = hᵀX + ε·parts.
+    def best_parts(self, parts: Tensor, compactness: float = 0.0) -> Tensor:
+        """The W of the least ‖X − hW‖² + λ‖W − x̄‖² + ε‖W − parts‖².
 
-        ε is the rounding error of hᵀh. It decides only what the data leave open, such as a part
-        that no row uses, and leaves that as it is; so the error never rises.
+        From (hᵀh + (λ + ε) I) W = hᵀX + λx̄ + ε·parts. ε is the rounding error of hᵀh. It decides
+        only what the data leave open, such as a part that no row uses, and leaves that as it is; so
+        the objective never rises.
         """
         old = parts.double()
+        pull, mean = self._pull(compactness), self._mean()
         trace = self.hh.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None]
-        ridge = torch.finfo(parts.dtype).eps * trace
+        ridge = pull + torch.finfo(parts.dtype).eps * trace
         eye = torch.eye(old.shape[1], dtype=old.dtype, device=old.device)
-        change = torch.linalg.solve(self.hh + ridge * eye, self.hx - self.hh @ old)
-        return (old + change).to(parts.dtype)
+        slope = self.hx - self.hh @ old + pull * (mean - old)
+        return (old + torch.linalg.solve(self.hh + ridge * eye, slope)).to(parts.dtype)
 
     def error(self, parts: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
         """‖X − hW‖² [B], given a point and the sum of the squared distances to it.
@@ -72,6 +74,19 @@ class Sums(NamedTuple):
         hx = self.hx - self.hh.sum(-1, keepdim=True) * centre
         squares = (moved @ moved.mT * self.hh).sum((-1, -2))
         return (spread - 2 * (moved * hx).sum((-1, -2)) + squares).clamp(min=0)
+
+    def penalty(self, parts: Tensor, compactness: float) -> Tensor:
+        """λ‖W − x̄‖² [B]."""
+        squares = (parts.double() - self._mean()).square().sum((-1, -2))
+        return self._pull(compactness)[:, 0, 0] * squares
+
+    def _pull(self, compactness: float) -> Tensor:
+        """λ [B, 1, 1], in proportion to the rows that a part has on average."""
+        return compactness / self.hh.shape[-1] * self.hh.sum((-1, -2), keepdim=True)
+
+    def _mean(self) -> Tensor:
+        """The mean x̄ of the rows, [B, 1, D]: rows of h sum to one, so that Σhᵀh = N."""
+        return self.hx.sum(1, keepdim=True) / self.hh.sum((-1, -2), keepdim=True)
 
 
 def weight_problem(parts: Tensor) -> tuple[WeightProblem, Tensor]:

@@ -38,6 +38,16 @@ class Params:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn wants to know before it takes an estimator into a pipeline."""
+        from sklearn.utils import Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float64", "float32"]),
+        )
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = (

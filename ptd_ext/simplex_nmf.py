@@ -27,6 +27,10 @@ class SimplexNMF(Params):
     some steps of :func:`ptd_ext.simplex_weights`. The error never rises. Each row is a weighted
     mean of the parts, and a new row gets its weights from :meth:`transform`.
 
+    Parts further apart than need be serve the data as well, so that they are not determined by the
+    error alone. ``compactness`` λ adds λN/R · ‖W − x̄‖² to it, x̄ the mean of the data: of parts that
+    fit alike, the closest together are found. Small values such as 1e-3 do.
+
     The conventions are scikit-learn's. X may be a tensor on any device, an array, or larger than
     memory: an ``np.memmap``, a sequence of batches such as a DataLoader, or a function that returns
     an iterator of batches. What comes back is of the kind that went in. float64 is worked on in
@@ -37,8 +41,9 @@ class SimplexNMF(Params):
     Args:
         n_parts: R, up to 256.
         max_iter: the most turns.
-        tol: stops when a turn lowers the squared error by less than this share of the error that
-            it started from; 0 never stops early.
+        tol: stops when a turn lowers the objective by less than this share of what it was at first;
+            0 never stops early.
+        compactness: λ, see above.
         n_init: so many factorisations from different starts, side by side; the best is kept.
         inner_steps: steps of each row's weights in a turn.
         transform_steps: the most steps for final weights.
@@ -56,14 +61,14 @@ class SimplexNMF(Params):
     Attributes:
         components_: W, [R, D].
         reconstruction_err_: ‖X − hW‖, the Frobenius norm.
-        errors_: the squared error after the weights of the first turn, then after each turn.
+        objectives_: the objective after the weights of the first turn, then after each turn.
         n_iter_: turns taken.
         n_features_in_: D.
     """
 
     components_: Any
     reconstruction_err_: float
-    errors_: list[float]
+    objectives_: list[float]
     n_iter_: int
     n_features_in_: int
 
@@ -73,6 +78,7 @@ class SimplexNMF(Params):
         *,
         max_iter: int = 200,
         tol: float = 1e-4,
+        compactness: float = 0.0,
         n_init: int = 1,
         inner_steps: int = 10,
         transform_steps: int = 500,
@@ -87,6 +93,7 @@ class SimplexNMF(Params):
         self.n_parts = n_parts
         self.max_iter = max_iter
         self.tol = tol
+        self.compactness = compactness
         self.n_init = n_init
         self.inner_steps = inner_steps
         self.transform_steps = transform_steps
@@ -150,7 +157,7 @@ class SimplexNMF(Params):
             raise ValueError("X holds NaN or infinity.")
         if self._sums is not None:
             sums = sums + Sums(*(self.forget_factor * old.to(rows.device) for old in self._sums))
-        self._keep(rows, sums.best_parts(parts)[0], sums)
+        self._keep(rows, sums.best_parts(parts, self.compactness)[0], sums)
         self.n_iter_ += 1
         return self
 
@@ -162,7 +169,7 @@ class SimplexNMF(Params):
         best = fit.best()
         self._keep(rows, fit.parts[best], Sums(*(each[best : best + 1] for each in fit.sums)))
         self.reconstruction_err_ = float(fit.error[best]) ** 0.5
-        self.errors_ = [float(errors[best]) for errors in fit.errors]
+        self.objectives_ = [float(each[best]) for each in fit.objectives]
         self.n_iter_ = fit.n_iter
         return rows, fit.weights[best]
 
@@ -200,7 +207,7 @@ class SimplexNMF(Params):
         for name in ("max_iter", "n_init", "inner_steps", "transform_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("tol", "weight_tol"):
+        for name in ("tol", "weight_tol", "compactness"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative; got {getattr(self, name)}.")
         if not 0 <= self.forget_factor <= 1:

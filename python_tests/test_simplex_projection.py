@@ -47,9 +47,7 @@ def test_is_the_nearest_point(dtype, device):
 @each_dtype
 def test_points_of_the_simplex_stay(dtype, device):
     x = normal(50, 12, dtype=dtype, device=device).softmax(-1)
-    torch.testing.assert_close(
-        ptd_ext.simplex_projection(x), x, rtol=0, atol=TOLERANCE[dtype]
-    )
+    torch.testing.assert_close(ptd_ext.simplex_projection(x), x, rtol=0, atol=TOLERANCE[dtype])
     vertex = torch.eye(5, dtype=dtype, device=device)
     assert torch.equal(ptd_ext.simplex_projection(vertex), vertex)
 

@@ -104,7 +104,9 @@ def test_objective_never_rises(dtype, device):
 @each_device
 def test_leading_dimensions(device):
     problems = [make_problem(9, rows=21, seed=seed) for seed in range(6)]
-    gram, linear = (torch.stack(t).to(device).reshape(2, 3, *t[0].shape) for t in zip(*problems))
+    gram, linear = (
+        torch.stack(t).to(device).reshape(2, 3, *t[0].shape) for t in zip(*problems, strict=True)
+    )
     together = ptd_ext.simplex_weights(gram, linear, steps=8)
     assert together.shape == (2, 3, 21, 9)
     for index, (g, b) in enumerate(problems):
