@@ -10,7 +10,7 @@ from ptd_ext._nmf_rows import Rows
 
 __all__ = ["initial_parts", "sample_rows"]
 
-_SAMPLE_PER_PART = 64
+_SAMPLE_PER_PART, _LARGEST_SAMPLE = 64, 4096
 
 
 def sample_rows(rows: Rows, ranks: Ranks, n_parts: int, seed: int) -> Tensor:
@@ -21,7 +21,7 @@ def sample_rows(rows: Rows, ranks: Ranks, n_parts: int, seed: int) -> Tensor:
     begin, total = ranks.share(rows.count())
     if total == 0:
         raise ValueError("X has no rows.")
-    size = _SAMPLE_PER_PART * n_parts
+    size = min(_SAMPLE_PER_PART * n_parts, _LARGEST_SAMPLE)
     generator = torch.Generator().manual_seed(seed)
     if total > size:
         chosen = torch.randint(total, (size,), generator=generator).unique()
@@ -47,13 +47,16 @@ def initial_parts(sample: Tensor, n_parts: int, n_init: int, seed: int) -> Tenso
 
 def _far_apart(sample: Tensor, n_parts: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    distance = torch.ones(len(sample), dtype=sample.dtype)
-    parts: list[Tensor] = []
+    moved = sample - sample.mean(0)  # so that few digits cancel in the distances
+    squares = moved.square().sum(-1)
+    distance = torch.ones_like(squares)
+    chosen: list[int] = []
     for _ in range(n_parts):
         if not distance.any():  # all rows are parts already: any will do
             distance = torch.ones_like(distance)
-        part = sample[torch.multinomial(distance, 1, generator=generator)[0]]
-        away = (sample - part).square().sum(-1)
-        distance = torch.minimum(distance, away) if parts else away
-        parts.append(part)
-    return torch.stack(parts)
+        new = int(torch.multinomial(distance, 1, generator=generator))
+        away = (squares - 2 * moved @ moved[new] + squares[new]).clamp(min=0)
+        distance = torch.minimum(distance, away) if chosen else away
+        chosen.append(new)
+        distance[chosen] = 0
+    return sample[chosen]

@@ -127,7 +127,11 @@ def weight_sweep(
 def squared_error(rows: Rows, parts: Tensor, weights: Tensor) -> Tensor:
     """‖X − hW‖² of each factorisation [B], with no digits cancelled."""
     total = torch.zeros(len(parts), dtype=torch.float64, device=parts.device)
+    residual = parts.new_empty(0)
     for at, x in rows.batches():
+        if len(residual) < len(x):  # the same memory for all batches
+            residual = torch.empty_like(x)
         for which, (h, w) in enumerate(zip(weights[:, at], parts, strict=True)):
-            total[which] += torch.addmm(x, h, w, alpha=-1).square_().sum(dtype=torch.float64)
+            difference = torch.addmm(x, h, w, alpha=-1, out=residual[: len(x)])
+            total[which] += torch.linalg.vector_norm(difference, dim=-1).double().square().sum()
     return total
