@@ -41,4 +41,9 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
   m.def("part_support(Tensor parts) -> Tensor");
   m.def("project_transition(Tensor matrix) -> Tensor");
   m.def("project_transition_backward(Tensor grad, Tensor matrix) -> Tensor");
+  m.def("simplex_projection(Tensor x) -> Tensor");
+  m.def("simplex_projection_backward(Tensor grad, Tensor projected) -> Tensor");
+  m.def(
+      "simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor linear, "
+      "Tensor? start, int steps, float tolerance) -> Tensor");
 }

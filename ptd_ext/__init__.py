@@ -38,6 +38,8 @@ from ptd_ext.part_fit import (  # noqa: E402
 )
 from ptd_ext.part_transition import PartTransition  # noqa: E402
 from ptd_ext.parts import prepare_parts  # noqa: E402
+from ptd_ext.simplex import simplex_projection, simplex_weights  # noqa: E402
+from ptd_ext.simplex_nmf import SimplexNMF  # noqa: E402
 from ptd_ext.visualise import image_grid, part_images, plot_part_images  # noqa: E402
 
 __version__ = build_info()["version"]
@@ -50,6 +52,7 @@ __all__ = [
     "PartFit",
     "PartTransition",
     "ReweightLoss",
+    "SimplexNMF",
     "approximation_error",
     "build_info",
     "class_transition",
@@ -69,6 +72,8 @@ __all__ = [
     "project_transition",
     "reweight_loss",
     "save_noise",
+    "simplex_projection",
+    "simplex_weights",
     "symmetric_noise",
     "transition_matrix",
 ]

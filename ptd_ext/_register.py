@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext import reference
+from ptd_ext._register_simplex import register_simplex
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 FORWARD, DETACHED, ATTACHED = 0, 1, 2
@@ -94,6 +95,7 @@ def register() -> None:
     for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR):
         _register_gradients(op)
     _register_project_transition()
+    register_simplex()
 
 
 # ---- Shapes

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext import files, functional, reference
+from ptd_ext import files, functional
+from ptd_ext.simplex import simplex_weights
 from ptd_ext.visualise import image_grid, new_axes
 
 __all__ = ["PartTransition"]
@@ -137,8 +138,4 @@ def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
 def _weight_step(features: Tensor, basis: Tensor) -> Tensor:
     """Minimise ‖x − h W‖², that is ½ h W Wᵀ hᵀ − x Wᵀ · h and a constant."""
     gram, linear = basis @ basis.T, features @ basis.T
-    try:
-        from ptd_ext.simplex import simplex_weights
-    except ImportError:
-        return reference.mixture_weights(gram, linear, _STEPS)
     return simplex_weights(gram, linear, steps=_STEPS, tolerance=_TOLERANCE)

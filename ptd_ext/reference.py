@@ -13,11 +13,11 @@ from torch import Tensor
 __all__ = [
     "clean_posterior",
     "forward_loss",
-    "mixture_weights",
     "noisy_posterior",
     "project_transition",
     "reweight_loss",
     "simplex_projection",
+    "simplex_weights",
     "transition_matrix",
 ]
 
@@ -114,35 +114,61 @@ def reweight_loss(
     return _reduce(loss, noisy_labels, reduction, ignore_index, class_weight)
 
 
-def simplex_projection(rows: Tensor) -> Tensor:
-    """The nearest point of the simplex to every row of […, K]: max(v − θ, 0).
+def simplex_projection(x: Tensor) -> Tensor:
+    """The nearest point of the simplex to every row, max(x − θ, 0), by sorting.
 
-    With u = v sorted descending and ρ = max {k : u_k > (u₁ + … + u_k − 1)/k}, the threshold is
-    θ = (u₁ + … + u_ρ − 1)/ρ.
+    With u the row sorted downwards, ρ = max{k : u_k > (Σ_{i≤k} uᵢ − 1)/k} is the size of the
+    support and θ = (Σ_{i≤ρ} uᵢ − 1)/ρ.
     """
-    ordered = rows.sort(-1, descending=True).values
-    excess = ordered.cumsum(-1) - 1
-    rank = torch.arange(1, rows.shape[-1] + 1, device=rows.device)
-    support = (ordered * rank > excess).sum(-1, keepdim=True).clamp(min=1)
-    return (rows - excess.gather(-1, support - 1) / support).clamp(min=0)
+    x = accumulated(x)
+    top = x.detach().amax(-1, keepdim=True)
+    # Infinities as limits. The projection does not change with what is added to a whole row.
+    limit = torch.where(x == top, 0.0, -torch.inf).to(x)
+    shifted = torch.where(top.isinf(), limit, x - top)
+    with torch.no_grad():
+        ordered = shifted.sort(-1, descending=True).values
+        excess = ordered.cumsum(-1) - 1
+        rank = torch.arange(1, x.shape[-1] + 1, device=x.device)
+        size = (ordered > excess / rank).sum(-1, keepdim=True).clamp(min=1)
+        support = ~(shifted <= excess.gather(-1, size - 1) / size)  # all of a row with a NaN
+    # The same θ once more, as a function of x on a support that is fixed: no gradient of a sort.
+    on = torch.where(support, shifted, 0)
+    theta = (on.sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+    return torch.where(support, shifted - theta, 0)
 
 
-def mixture_weights(gram: Tensor, linear: Tensor, steps: int = 500) -> Tensor:
-    """For every row b of `linear` [N, R]: min ½ h G hᵀ − b·h over h on the simplex, G [R, R].
-
-    Projected gradient steps of length 1/λmax(G) with Nesterov's momentum, which starts anew where
-    it points uphill.
-    """
-    length = 1 / torch.linalg.matrix_norm(gram, 2).clamp(min=torch.finfo(gram.dtype).tiny)
-    weights = ahead = torch.full_like(linear, 1 / len(gram))
-    momentum = torch.ones_like(linear[:, :1])
+def simplex_weights(
+    contraction: Tensor,
+    step: Tensor,
+    shift: Tensor,
+    linear: Tensor,
+    start: Tensor | None,
+    steps: int,
+    tolerance: float,
+) -> Tensor:
+    """The steps of the operator of this name, one row as many: see csrc/math/simplex.h."""
+    weights = torch.full_like(linear, 1 / linear.shape[-1]) if start is None else start
+    offset = step[:, None, None] * linear + shift[:, None, :]
+    image = before = weights @ contraction + offset
+    age = torch.zeros_like(linear[..., :1])
+    moving = torch.ones_like(age, dtype=torch.bool)
     for _ in range(steps):
-        stepped = simplex_projection(ahead - length * (ahead @ gram - linear))
-        uphill = ((ahead - stepped) * (stepped - weights)).sum(-1, keepdim=True) > 0
-        momentum = torch.where(uphill, 1, momentum)
-        following = (1 + (1 + 4 * momentum.square()).sqrt()) / 2
-        ahead = stepped + (momentum - 1) / following * (stepped - weights)
-        weights, momentum = stepped, following
+        beta = age / (age + 3)
+        ahead = image + beta * (image - before)
+        candidate = simplex_projection(ahead)
+        on = candidate > 0
+        theta = torch.where(on, ahead - candidate, 0).sum(-1, True) / on.sum(-1, True)
+        new_image = candidate @ contraction + offset
+        change = candidate - weights
+        slope = (candidate - new_image + theta) + (weights - image + theta)
+        rise = (change * slope).sum(-1, keepdim=True)
+        stalled = (rise > 0) | (change.abs().amax(-1, keepdim=True) <= tolerance)
+        taken = ~(rise > 0) & moving
+        before = image
+        weights = torch.where(taken, candidate, weights)
+        image = torch.where(taken, new_image, image)
+        moving = moving & ~(stalled & (age == 0))
+        age = torch.where(stalled, 0, age + 1)
     return weights
 
 

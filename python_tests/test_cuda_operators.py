@@ -13,6 +13,7 @@ from emulator.operators import emulated_operators
 
 import ptd_ext
 from ptd_ext import reference
+from ptd_ext.simplex import WeightProblem
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
@@ -166,6 +167,40 @@ def test_project_transition(shape, dtype, layout):
         [emulated.project_transition_backward(grad, matrix)],
         [expected.project_transition_backward(grad, matrix)],
     )
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 5), (4, 2, 7), (2, 40)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("layout", [lambda t: t, spaced])
+def test_simplex_projection(shape, dtype, layout):
+    generator = torch.Generator().manual_seed(len(shape))
+    x, grad = (layout(torch.randn(shape, dtype=dtype, generator=generator)) for _ in range(2))
+    emulated, expected = emulated_operators(), torch.ops.ptd_ext
+    projected = emulated.simplex_projection(x)
+    same([projected], [expected.simplex_projection(x)])
+    same(
+        [emulated.simplex_projection_backward(grad, projected)],
+        [expected.simplex_projection_backward(grad, projected)],
+    )
+
+
+@pytest.mark.parametrize("layout", [lambda t: t, spaced, by_column])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("b", "n", "r"), [(2, 8, 6), (1, 0, 3), (3, 2, 40)])
+def test_simplex_weights(b, n, r, dtype, layout):
+    generator = torch.Generator().manual_seed(n + r)
+
+    def normal(*shape):
+        return torch.randn(*shape, dtype=dtype, generator=generator)
+
+    parts, linear, start = normal(b, r, 20), layout(normal(b, n, r)), layout(normal(b, n, r))
+    problem = WeightProblem.of(parts @ parts.mT)
+    for begin in (None, start.softmax(-1)):
+        arguments = (*problem, linear, begin, 3, 0.0)
+        emulated, expected = (
+            ops.simplex_weights(*arguments) for ops in (emulated_operators(), torch.ops.ptd_ext)
+        )
+        same([emulated], [expected])
 
 
 def test_too_many_parts():

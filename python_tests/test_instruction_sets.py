@@ -15,6 +15,8 @@ TESTS = [
     "test_transition_loss_edges.py",
     "test_many_classes.py",
     "test_posteriors.py",
+    "test_simplex_projection.py",
+    "test_simplex_weights.py",
 ]
 VARIANTS = [v for v in ptd_ext.build_info()["cpu_variants"] if v != _C.cpu_isa()]
 

@@ -31,12 +31,6 @@ def test_weights_of_new_features(device):
     torch.testing.assert_close(moved, weights, rtol=0, atol=1e-3)
 
 
-def test_plain_weight_step():
-    gram = BASIS @ BASIS.T
-    found = reference.mixture_weights(gram, WEIGHTS @ gram)
-    torch.testing.assert_close(found, WEIGHTS, rtol=0, atol=1e-6)
-
-
 def test_matrix():
     features = WEIGHTS @ BASIS
     expected = reference.transition_matrix(WEIGHTS, PARTS, SLACK)

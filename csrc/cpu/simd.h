@@ -42,9 +42,10 @@ using Vec = typename Simd<T>::Vec;
 template <class T>
 constexpr int kLanes = kVectorBytes / int(sizeof(T));
 
+// x - 0 is x, and no instruction; 0 + x would be one, since it turns -0 into 0.
 template <class T>
 PTD_INLINE Vec<T> splat(T x) {
-  return Vec<T>{} + x;
+  return x - Vec<T>{};
 }
 
 template <class T>

@@ -1,0 +1,218 @@
+"""`ptd_ext.SimplexNMF` on the CPU against torch, scikit-learn and multiplicative updates.
+
+Prints how many times faster it is than each peer, all timed in turns in one run, and writes every
+figure to a CSV. All factorise the same non-negative mixtures; scikit-learn's NMF does not hold its
+weights to the simplex, and so has more freedom to fit.
+
+    python benchmarks/bench_simplex_nmf.py [--rows 60000] [--big-rows 1000000] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nmf_peers
+import numpy as np
+import torch
+from measure import machine, write_csv
+from torch import Tensor
+
+from ptd_ext import SimplexNMF
+from ptd_ext.simplex import WeightProblem
+
+FEATURES, PARTS, TURNS, STEPS = 512, 20, 20, 10
+OURS = "ptd_ext"
+
+
+def mixtures(rows: int, features: int = FEATURES, parts: int = PARTS, seed: int = 0) -> Tensor:
+    """Non-negative noisy mixtures of sparse parts, as activations of a network are."""
+    generator = torch.Generator().manual_seed(seed)
+    basis = torch.randn(parts, features, generator=generator).clamp_(min=0)
+    weights = (2 * torch.randn(rows, parts, generator=generator)).softmax(-1)
+    noise = 0.1 * torch.randn(rows, features, generator=generator)
+    return (weights @ basis + noise).clamp_(min=0)
+
+
+def in_turns(steps: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each step, after one call that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(repeats + 1):
+        for name, step in steps.items():
+            begin = time.perf_counter()
+            step()
+            if turn:
+                times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def report(what: str, seconds: dict[str, float], errors: dict[str, float]) -> Iterator[dict]:
+    for name, time_of in seconds.items():
+        ratio = time_of / seconds[OURS]
+        print(
+            f"{what:<24}{name:<24}{time_of:>9.4f} s{ratio:>9.1f}   {errors[name]:.6g}", flush=True
+        )
+        yield {
+            "what": what,
+            "contestant": name,
+            "seconds": round(time_of, 5),
+            "ratio": round(ratio, 2),
+            "squared_error": f"{errors[name]:.8g}",
+        }
+
+
+def squared_error(x: Tensor, weights: Tensor, parts: Tensor) -> float:
+    pairs = zip(x.split(8192), weights.split(8192), strict=True)
+    return sum((a - h @ parts).square().sum(dtype=torch.float64).item() for a, h in pairs)
+
+
+def weight_step(x: Tensor, repeats: int) -> Iterator[dict]:
+    """Given G, b and a start: ten steps of all rows."""
+    parts = x[:PARTS] + 0.1
+    gram, linear = parts @ parts.T, x @ parts.T
+    start = torch.full_like(linear, 1 / PARTS)
+    results: dict[str, Tensor] = {}
+
+    def ours() -> None:
+        problem = WeightProblem.of(gram[None])
+        results[OURS] = problem.solve(linear[None], start[None], STEPS, 0.0)[0]
+
+    def peer() -> None:
+        results["torch, sorting"] = nmf_peers.torch_weights(gram, linear, start, STEPS)
+
+    seconds = in_turns({OURS: ours, "torch, sorting": peer}, repeats)
+    errors = {name: squared_error(x, h, parts) for name, h in results.items()}
+    yield from report("weight step", seconds, errors)
+
+
+def whole_fit(x: Tensor, repeats: int) -> Iterator[dict]:
+    """Twenty turns from a start on."""
+    errors: dict[str, float] = {}
+
+    def ours() -> None:
+        model = SimplexNMF(PARTS, max_iter=TURNS, tol=0, inner_steps=STEPS, random_state=0).fit(x)
+        errors[OURS] = model.reconstruction_err_**2
+
+    def torch_peer() -> None:
+        found = nmf_peers.torch_fit(x, x[:PARTS] + 0.1, TURNS, STEPS)
+        errors["torch, sorting"] = squared_error(x, *found)
+
+    steps = {OURS: ours, "torch, sorting": torch_peer}
+    for init in ("nndsvda", "random"):
+        steps[f"scikit-learn, {init}"] = lambda init=init: sklearn_fit(x, init, errors)
+    yield from report("whole fit", in_turns(steps, repeats), errors)
+
+
+def sklearn_fit(x: Tensor, init: str, errors: dict[str, float]) -> None:
+    from sklearn.decomposition import NMF
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has not converged, nor is it meant to
+        model = NMF(PARTS, solver="cd", init=init, max_iter=TURNS, tol=0, random_state=0)
+        model.fit(x.numpy())
+    errors[f"scikit-learn, {init}"] = float(model.reconstruction_err_) ** 2
+
+
+def multiplicative(repeats: int) -> Iterator[dict]:
+    """On a size where loops over entries end."""
+    x = mixtures(1000, 64, 10)
+    errors: dict[str, float] = {}
+
+    def ours() -> None:
+        model = SimplexNMF(10, max_iter=TURNS, tol=0, random_state=0).fit(x)
+        errors[OURS] = model.reconstruction_err_**2
+
+    def peer() -> None:
+        start = np.full((1000, 10), 0.1, np.float32), x[:10].numpy() + 0.1
+        h, w = nmf_peers.multiplicative_updates(x.numpy(), *start, TURNS)
+        errors["multiplicative, loops"] = float(((x.numpy() - h @ w) ** 2).sum())
+
+    seconds = in_turns({OURS: ours, "multiplicative, loops": peer}, repeats)
+    yield from report("1000 x 64, R = 10", seconds, errors)
+
+
+def growth(rows: int, repeats: int) -> Iterator[dict]:
+    """Cost against N."""
+    for count in (rows // 2, rows, 2 * rows):
+        x = mixtures(count)
+        model = SimplexNMF(PARTS, max_iter=5, tol=0, random_state=0)
+        seconds = in_turns({OURS: lambda m=model, x=x: m.fit(x)}, repeats)[OURS]
+        micro = 1e6 * seconds / count
+        print(f"{'growth':<24}N = {count:<20}{seconds:>9.4f} s{micro:>9.3f} us a row", flush=True)
+        yield {"what": "growth", "contestant": OURS, "rows": count, "seconds": round(seconds, 5)}
+
+
+def from_memmap(rows: int) -> Iterator[dict]:
+    """A file larger than the memory that is used, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "x.npy"
+        x = np.lib.format.open_memmap(file, "w+", np.float32, (rows, FEATURES))
+        for begin in range(0, rows, 50_000):
+            count = min(50_000, rows - begin)
+            x[begin : begin + count] = mixtures(count, seed=begin)
+        del x
+        command = [sys.executable, __file__, "--fit-file", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, resident, error = map(float, done.stdout.split())
+    size = rows * FEATURES * 4
+    print(
+        f"{'memmap':<24}N = {rows:<20}{seconds:>9.4f} s, {resident / 2**30:.2f} GiB resident at "
+        f"most, {size / 2**30:.2f} GiB of data",
+        flush=True,
+    )
+    yield {
+        "what": "memmap",
+        "contestant": OURS,
+        "rows": rows,
+        "seconds": round(seconds, 3),
+        "squared_error": f"{error:.8g}",
+        "peak_resident_bytes": int(resident),
+        "data_bytes": size,
+    }
+
+
+def fit_file(file: str) -> None:
+    """The process that `from_memmap` starts."""
+    x = np.load(file, mmap_mode="r")
+    begin = time.perf_counter()
+    model = SimplexNMF(PARTS, max_iter=TURNS, tol=0, random_state=0).fit(x)
+    seconds = time.perf_counter() - begin
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(seconds, resident, model.reconstruction_err_**2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--big-rows", type=int, default=1_000_000, help="of the memory map")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--fit-file", help=argparse.SUPPRESS)
+    default = Path(__file__).parent / "results" / "simplex_nmf_cpu.csv"
+    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
+    arguments = parser.parse_args()
+    if arguments.fit_file:
+        return fit_file(arguments.fit_file)
+
+    about = machine()
+    print(", ".join(f"{name} {value}" for name, value in about.items()))
+    print(f"{'':<24}{'':<24}{'time':>11}{'ratio':>9}   squared error")
+    x, repeats = mixtures(arguments.rows), arguments.repeats
+    rows = [*weight_step(x, repeats), *whole_fit(x, repeats), *multiplicative(repeats)]
+    rows += [*growth(arguments.rows, repeats), *from_memmap(arguments.big_rows)]
+    import sklearn
+
+    about |= {"scikit_learn": sklearn.__version__, "features": FEATURES, "parts": PARTS}
+    write_csv(arguments.out, [{"rows": arguments.rows} | row | about for row in rows])
+    print(f"Written to {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

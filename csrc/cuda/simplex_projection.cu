@@ -1,0 +1,71 @@
+#include "simplex_projection.h"
+
+#include "simplex_projection_kernels.cuh"
+
+namespace ptd {
+namespace {
+
+constexpr int64_t kShortProjection = kWarp;  // entries of a row
+
+// Calls run.template operator()<Lanes>() with the fewest lanes that hold a row.
+template <class Run>
+void with_lanes(int64_t parts, const Run& run) {
+  if (parts <= 8) return run.template operator()<8>();
+  if (parts <= 16) return run.template operator()<16>();
+  return run.template operator()<32>();
+}
+
+template <int Lanes>
+unsigned lane_blocks(int64_t rows) {
+  constexpr int64_t per_block = LaneGroup<Lanes>::kPerBlock;
+  return static_cast<unsigned>((rows + per_block - 1) / per_block);
+}
+
+unsigned row_threads(int64_t parts) {
+  const int64_t threads = (parts + kWarp - 1) / kWarp * kWarp;
+  return static_cast<unsigned>(threads < kLongProjection ? threads : kLongProjection);
+}
+
+}  // namespace
+
+template <class T>
+cudaError_t launch_simplex_projection(const T* x, T* projected, int64_t rows, int64_t parts,
+                                      cudaStream_t stream) {
+  const int width = static_cast<int>(parts);
+  if (parts <= kShortProjection) {
+    with_lanes(parts, [&]<int Lanes>() {
+      PTD_LAUNCH((simplex_project_short<T, Lanes>), lane_blocks<Lanes>(rows), kLaneBlock, 0, stream,
+                 x, projected, rows, width);
+    });
+  } else {
+    PTD_LAUNCH(simplex_project_long<T>, static_cast<unsigned>(rows), row_threads(parts), 0, stream,
+               x, projected, width);
+  }
+  return cudaGetLastError();
+}
+
+template <class T>
+cudaError_t launch_simplex_projection_backward(const T* grad, const T* projected, T* grad_x,
+                                               int64_t rows, int64_t parts, cudaStream_t stream) {
+  const int width = static_cast<int>(parts);
+  if (parts <= kShortProjection) {
+    with_lanes(parts, [&]<int Lanes>() {
+      PTD_LAUNCH((simplex_project_short_backward<T, Lanes>), lane_blocks<Lanes>(rows), kLaneBlock,
+                 0, stream, grad, projected, grad_x, rows, width);
+    });
+  } else {
+    PTD_LAUNCH(simplex_project_long_backward<T>, static_cast<unsigned>(rows), row_threads(parts), 0,
+               stream, grad, projected, grad_x, width);
+  }
+  return cudaGetLastError();
+}
+
+#define PTD_INSTANTIATE(T)                                                                         \
+  template cudaError_t launch_simplex_projection<T>(const T*, T*, int64_t, int64_t, cudaStream_t); \
+  template cudaError_t launch_simplex_projection_backward<T>(const T*, const T*, T*, int64_t,      \
+                                                             int64_t, cudaStream_t);
+PTD_INSTANTIATE(float)
+PTD_INSTANTIATE(double)
+#undef PTD_INSTANTIATE
+
+}  // namespace ptd

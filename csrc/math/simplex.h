@@ -1,0 +1,65 @@
+// Euclidean projection onto the simplex, and accelerated steps on it.
+//
+// Projection. The nearest point of {p >= 0, sum p = 1} to v is p = max(v - theta, 0), where theta
+// solves f(theta) = sum_i max(v_i - theta, 0) = 1. f is convex, piecewise linear and falling, so
+// Newton's method needs no sort: with A = {i : v_i > theta} a step leads to
+//
+//   theta' = (sum_A v_i - 1) / |A|.
+//
+// From a theta at or left of the solution it rises, and A shrinks, until A stays as it is: then
+// theta is exact. From the right the first step leads to the left, and where A is empty to -1/0,
+// from where all of v is in A. So any start will do. With f_k = f(theta_k) - 1 and the slope |A_k|,
+//   f_{k+1} / f_k + |A_{k+1}| / |A_k| <= 1,
+// so their product falls at least fourfold at each step: a few dozen steps at most, whatever the
+// length of v, and three to six as a rule.
+//
+// Subtracting the maximum first changes nothing but the rounding: all that matters then lies in
+// (-1, 0], and -1 is left of the solution. It also gives infinities the meaning of a limit: entries
+// of plus infinity share the mass equally, entries of minus infinity get none, and a row of nothing
+// else is uniform.
+//
+// Its Jacobian is I - 11^T / |A| on the support A and zero off it: symmetric, so it is also what
+// the gradient is multiplied by, and it does not change with v, so the second derivative is zero.
+//
+// Steps. For q(h) = h G h^T / 2 - b h on the simplex, the image of h under a gradient step of
+// length s is affine, e(h) = h - s (h G - b) = h M + o with M = I - s G and o = s b. Nesterov's
+// extrapolated point y = h + beta (h - h_before) has the image e + beta (e - e_before), so a step
+//
+//   c = projection(e + beta (e - e_before)),   e(c) = c M + o
+//
+// takes one product with M. With s (h G - b) = h - e, whether it went up is known too, without the
+// cancellation in q(c) - q(h):
+//
+//   2 s (q(c) - q(h)) = (c - h) . ((c - e(c)) + (h - e) + 2 theta).
+//
+// Here theta, the one of the projection, changes nothing, since c - h sums to zero. But at the
+// solution s times the gradient is -theta on the support, not zero, and would multiply the rounding
+// error of that sum: with theta the second factor vanishes there as fast as the first.
+//
+// If it did, the step is not taken and the momentum starts again at zero; a step without momentum
+// goes up only by rounding. Where one does not move h, h is the solution.
+#pragma once
+
+#include "host_device.h"
+
+namespace ptd {
+
+// Numbers of type V, or vectors of them.
+template <class V>
+PTD_HD V newton_threshold(V sum, V count) {
+  return (sum - 1) / count;
+}
+
+// beta after `age` steps since the momentum was last zero.
+template <class V>
+PTD_HD V momentum(V age) {
+  return age / (age + 3);
+}
+
+// A term of 2 s (q(c) - q(h)).
+template <class V>
+PTD_HD V rise_term(V candidate, V candidate_image, V weight, V image, V theta) {
+  return (candidate - weight) * ((candidate - candidate_image + theta) + (weight - image + theta));
+}
+
+}  // namespace ptd

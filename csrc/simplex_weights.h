@@ -1,0 +1,61 @@
+// simplex_weights: accelerated projected-gradient steps on min h G h^T / 2 - b h over the simplex,
+// for every row b of `linear`. The method is in math/simplex.h.
+//
+//   contraction  [B, R, R]   M = I - s G, symmetric
+//   step         [B]         s; at most one over the largest eigenvalue of G
+//   shift        [B, R]      added to s b: the image of h is h M + s b + shift
+//   linear       [B, N, R]   b
+//   start        [B, N, R]   rows on the simplex; absent: their centre
+//   result       [B, N, R]   rows on the simplex, no worse than start
+//
+// Sums over h are one, so G may be centred, which shortens it and lengthens s: see
+// ptd_ext/simplex.py, where M, s and shift are made. B problems share nothing. A row makes at most
+// `steps` steps; it stops after one without momentum in which no weight moves by more than
+// `tolerance`.
+#pragma once
+
+#include "check.h"
+
+namespace ptd {
+
+constexpr int64_t kMostParts = 256;
+
+struct WeightSizes {
+  int64_t batch, rows, parts;
+};
+
+inline WeightSizes check_simplex_weights(const Tensor& contraction, const Tensor& step,
+                                         const Tensor& shift, const Tensor& linear,
+                                         const OptionalTensor& start, int64_t steps) {
+  const std::string here = "simplex_weights: ";
+  if (linear.dim() != 3) refuse(here + "linear must be [B, N, R]; got " + shape_text(linear) + ".");
+  const ScalarType dtype = linear.scalar_type();
+  if (dtype != ScalarType::Float && dtype != ScalarType::Double) {
+    refuse(here + "linear must be float32 or float64; got " + dtype_text(dtype) + ".");
+  }
+  const int64_t batch = linear.size(0), parts = linear.size(2);
+  if (parts < 1 || parts > kMostParts) {
+    refuse(here + "linear must have 1 to " + std::to_string(kMostParts) + " parts; got " +
+           std::to_string(parts) + ".");
+  }
+  if (steps < 0) refuse(here + "steps must not be negative; got " + std::to_string(steps) + ".");
+  const auto check = [&](const char* name, const Tensor& tensor, const std::string& shape) {
+    if (shape_text(tensor) != shape || tensor.scalar_type() != dtype) {
+      refuse(here + name + " must be " + shape + ", " + dtype_text(dtype) + "; got " +
+             shape_text(tensor) + ", " + dtype_text(tensor.scalar_type()) + ".");
+    }
+    if (tensor.is_cpu() != linear.is_cpu() ||
+        tensor.get_device_index() != linear.get_device_index()) {
+      refuse(here + name + " must be on the device of linear, " + device_text(linear) + "; got " +
+             device_text(tensor) + ".");
+    }
+  };
+  const std::string b = std::to_string(batch), r = std::to_string(parts);
+  check("contraction", contraction, "[" + b + ", " + r + ", " + r + "]");
+  check("step", step, "[" + b + "]");
+  check("shift", shift, "[" + b + ", " + r + "]");
+  if (start) check("start", *start, shape_text(linear));
+  return {batch, linear.size(1), parts};
+}
+
+}  // namespace ptd

@@ -1,0 +1,98 @@
+"""The turns of a fit, and what they leave behind."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ptd_ext._nmf_ranks import Ranks
+from ptd_ext._nmf_rows import Rows
+from ptd_ext._nmf_start import initial_parts, sample_rows
+from ptd_ext._nmf_steps import Effort, Sums, squared_error, weight_sweep
+from ptd_ext._params import seed_of
+from ptd_ext._progress import ProgressBar
+
+if TYPE_CHECKING:
+    from ptd_ext.simplex_nmf import SimplexNMF
+
+__all__ = ["Fit"]
+
+
+class Fit:
+    """B factorisations of the same rows, from different starts. Whole at any moment."""
+
+    parts: Tensor  # [B, R, D]
+    weights: Tensor  # [B, N, R] of this rank's rows
+    sums: Sums
+    objectives: list[Tensor]  # [B] each
+    error: Tensor  # squared, [B], of parts and weights as they are, or as they last were known
+    n_iter: int
+
+    def __init__(self, rows: Rows, ranks: Ranks, settings: SimplexNMF) -> None:
+        self._rows, self._ranks, self._settings = rows, ranks, settings
+        count, n_init = settings.n_parts, settings.n_init
+        seed = ranks.agree(seed_of(settings.random_state))
+        sample = sample_rows(rows, ranks, count, seed)
+        self._centre = sample.mean(0).to(rows.device)
+        self.parts = initial_parts(sample, count, n_init, seed).to(rows.device, rows.dtype)
+        self.weights = self.parts.new_full((n_init, rows.count(), count), 1 / count)
+        self.sums = Sums.zeros(self.parts)
+        self.objectives = []
+        self.error = torch.full((n_init,), torch.nan, dtype=torch.float64, device=rows.device)
+        self.n_iter = 0
+
+    def run(self, effort: Effort, final: Effort) -> None:
+        """All turns, then final weights for the parts that came of them."""
+        settings = self._settings
+        turns = ProgressBar(range(1, settings.max_iter + 1), settings.progress, "SimplexNMF")
+        try:
+            for turn in turns:
+                self._turn(effort)
+                self.n_iter = turn
+                turns.tell(error=f"{self.error.min().sqrt():.6g}")
+                if self._has_converged():
+                    break
+            self._finish(final)
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"Interrupted: SimplexNMF keeps what {self.n_iter} turns have found.", stacklevel=4
+            )
+        finally:
+            turns.close()
+
+    def best(self) -> int:
+        """The factorisation of the least objective."""
+        objective = self.error + self._penalty()
+        return int(objective.nan_to_num(torch.inf).argmin())
+
+    def _turn(self, effort: Effort) -> None:
+        centre = None if self.objectives else self._centre
+        sums, spread = weight_sweep(self._rows, self.parts, self.weights, effort, centre)
+        self.sums = sums.over(self._ranks)
+        if centre is not None:
+            self._spread = self._ranks.sum_(spread)
+            if not self._spread.isfinite():
+                raise ValueError("X holds NaN or infinity.")
+            self._evaluate()
+        self.parts = self.sums.best_parts(self.parts, self._settings.compactness)
+        self._evaluate()
+
+    def _evaluate(self) -> None:
+        self.error = self.sums.error(self.parts, self._centre, self._spread)
+        self.objectives.append(self.error + self._penalty())
+
+    def _penalty(self) -> Tensor:
+        return self.sums.penalty(self.parts, self._settings.compactness)
+
+    def _has_converged(self) -> bool:
+        drop = self.objectives[-2] - self.objectives[-1]
+        tol = self._settings.tol
+        return tol > 0 and bool((drop <= tol * self.objectives[0]).all())
+
+    def _finish(self, final: Effort) -> None:
+        sums, _ = weight_sweep(self._rows, self.parts, self.weights, final)
+        self.sums = sums.over(self._ranks)
+        self.error = self._ranks.sum_(squared_error(self._rows, self.parts, self.weights))

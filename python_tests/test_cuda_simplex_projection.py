@@ -1,0 +1,110 @@
+"""The CUDA kernels of simplex_projection, run by the emulator, against their definition."""
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+from emulator.harness import Emulator, compile_kernels, compiler
+from torch import inf, nan
+
+from ptd_ext import reference
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+CUDA = Path(__file__).parents[1] / "csrc" / "cuda"
+BINDINGS = """
+using namespace ptd;
+#define BIND(T)                                                                             \\
+  extern "C" int forward_##T(const T* x, T* projected, int64_t rows, int64_t parts) {         \\
+    return launch_simplex_projection<T>(x, projected, rows, parts, nullptr);                  \\
+  }                                                                                         \\
+  extern "C" int backward_##T(const T* grad, const T* projected, T* grad_x, int64_t rows,     \\
+                              int64_t parts) {                                              \\
+    return launch_simplex_projection_backward<T>(grad, projected, grad_x, rows, parts,        \\
+                                                 nullptr);                                  \\
+  }
+BIND(float)
+BIND(double)
+"""
+TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
+each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+
+
+@functools.cache
+def kernels(check=True):
+    return compile_kernels([CUDA / "simplex_projection.cu"], bindings=BINDINGS, check=check)
+
+
+def normal(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def run(x, grad, seed=0, check=True):
+    """The projection of rows [rows, R], and its gradient."""
+    rows, parts = x.shape
+    name = "double" if x.dtype is torch.float64 else "float"
+    with Emulator(kernels(check), seed=seed) as gpu:
+        out = gpu.output(x.shape, x.dtype, name="projected")
+        grad_x = gpu.output(x.shape, x.dtype, name="grad_x")
+        assert gpu.call(f"forward_{name}", gpu.input(x, name="x"), out, rows, parts) == 0
+        projected = gpu.input(out.get(), name="projected")
+        g = gpu.input(grad, name="grad")
+        assert gpu.call(f"backward_{name}", g, projected, grad_x, rows, parts) == 0
+        return out.get(), grad_x.get()
+
+
+def check(x, seed=0, watched=True):
+    grad = normal(*x.shape, dtype=x.dtype, seed=1)
+    out, grad_x = run(x, grad, seed, watched)
+    leaf = x.clone().requires_grad_()
+    wanted = reference.simplex_projection(leaf)
+    (wanted_grad,) = torch.autograd.grad(wanted, leaf, grad)
+    near = {"rtol": 0, "atol": TOLERANCE[x.dtype]}
+    torch.testing.assert_close(out, wanted.detach(), **near)
+    torch.testing.assert_close(grad_x, wanted_grad, **near)
+
+
+@each_dtype
+@pytest.mark.parametrize("parts", [1, 2, 7, 8, 9, 10, 16, 17, 20, 31, 32])
+def test_short_rows(parts, dtype):
+    for rows in (1, 31, 33):
+        check(normal(rows, parts, dtype=dtype, seed=rows), seed=rows)
+
+
+@each_dtype
+@pytest.mark.parametrize("parts", [33, 64, 100, 256, 1000, 2500])
+def test_long_rows(parts, dtype):
+    check(normal(3, parts, dtype=dtype))
+
+
+def test_many_rows():
+    check(normal(2003, 10), watched=False)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e4])
+def test_scales(scale):
+    for parts in (10, 40):
+        check(scale * normal(9, parts))
+
+
+@pytest.mark.parametrize("padding", [0, 20, 60])
+def test_infinities_are_limits_and_nan_stays_in_its_row(padding):
+    x = torch.tensor(
+        [[inf, 3, 1e30], [inf, 3, inf], [-inf, 0.2, 0.2], [-inf, -inf, -inf], [0, nan, 1]]
+    )
+    x = torch.cat([x, torch.full((5, padding), -inf)], -1)
+    out, grad_x = run(x, torch.ones_like(x))
+    torch.testing.assert_close(out, reference.simplex_projection(x), equal_nan=True)
+    assert out[-1].isnan().all()
+    assert grad_x[-1].isnan().all()
+    assert grad_x[:-1].isfinite().all()
+
+
+@pytest.mark.parametrize("parts", [10, 33, 256])
+def test_order_of_threads_does_not_matter(parts):
+    x, grad = normal(17, parts), normal(17, parts, seed=1)
+    first = run(x, grad, seed=0)
+    for seed in range(1, 4):
+        for a, b in zip(first, run(x, grad, seed=seed), strict=True):
+            assert torch.equal(a, b)

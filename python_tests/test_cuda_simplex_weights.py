@@ -1,0 +1,110 @@
+"""The CUDA kernels of simplex_weights, run by the emulator, against their definition."""
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+from emulator.harness import Emulator, compile_kernels, compiler
+
+from ptd_ext import reference
+from ptd_ext.simplex import WeightProblem
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+CUDA = Path(__file__).parents[1] / "csrc" / "cuda"
+BINDINGS = """
+using namespace ptd;
+#define BIND(T)                                                                               \\
+  extern "C" int weights_##T(const T* contraction, const T* step, const T* shift,               \\
+                             const T* linear, const T* start, T* weights, int64_t batch,      \\
+                             int64_t rows, int64_t parts, int64_t steps, double tolerance) {  \\
+    return launch_simplex_weights<T>({contraction, step, shift, linear, start, weights, batch,  \\
+                                      rows, int(parts), steps, T(tolerance)}, nullptr);         \\
+  }
+BIND(float)
+BIND(double)
+"""
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+COUNTS = [1, 2, 8, 9, 10, 16, 20, 32, 33, 64, 256]
+each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+
+
+@functools.cache
+def kernels():
+    return compile_kernels([CUDA / "simplex_weights.cu"], bindings=BINDINGS)
+
+
+def make_problem(parts, rows, batch=1, dtype=torch.float32, seed=0):
+    """What the operator takes: contraction, step, shift, linear, and a start."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    basis = normal(batch, parts, 30)
+    x = normal(batch, rows, parts).mul(2).softmax(-1) @ basis + 0.1 * normal(batch, rows, 30)
+    problem = WeightProblem.of(basis @ basis.mT)
+    start = reference.simplex_projection(normal(batch, rows, parts))
+    return [t.to(dtype) for t in (*problem, x @ basis.mT, start)]
+
+
+def run(problem, steps, tolerance=0.0, seed=0):
+    *given, start = problem
+    linear = given[-1]
+    name = "double" if linear.dtype is torch.float64 else "float"
+    with Emulator(kernels(), seed=seed) as gpu:
+        inputs = [gpu.input(t) for t in given]
+        begin = None if start is None else gpu.input(start, name="start")
+        out = gpu.output(linear.shape, linear.dtype, name="weights")
+        sizes = (*linear.shape, steps, float(tolerance))
+        assert gpu.call(f"weights_{name}", *inputs, begin, out, *sizes) == 0
+        return out.get()
+
+
+def check(problem, steps, tolerance=0.0, seed=0):
+    wanted = reference.simplex_weights(*problem, steps, tolerance)
+    found = run(problem, steps, tolerance, seed)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=TOLERANCE[found.dtype])
+
+
+@each_dtype
+@pytest.mark.parametrize("parts", COUNTS)
+def test_against_definition(parts, dtype):
+    for rows in (1, 5, 9):
+        problem = make_problem(parts, rows, dtype=dtype, seed=rows)
+        check(problem, steps=4, seed=rows)
+        check([*problem[:-1], None], steps=3, seed=rows)
+
+
+@each_dtype
+def test_blocks_and_batches(dtype):
+    check(make_problem(10, 130, batch=3, dtype=dtype), steps=3)
+    check(make_problem(40, 6, batch=2, dtype=dtype), steps=3)
+
+
+@pytest.mark.parametrize("parts", [10, 20, 33])
+def test_many_steps_reach_the_solution(parts):
+    """Beyond some steps only those rows move that have not arrived; float64 tells them apart."""
+    problem = make_problem(parts, 7, dtype=torch.float64)
+    wanted = reference.simplex_weights(*problem, 300, 1e-9)
+    torch.testing.assert_close(run(problem, 300, 1e-9), wanted, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("parts", [10, 40])
+def test_nan_stays_in_its_row(parts):
+    problem = make_problem(parts, 9)
+    clean = run(problem, 4)
+    problem[3][0, 2, 1] = torch.nan
+    spoilt = run(problem, 4)
+    assert spoilt[0, 2].isnan().all()
+    others = torch.arange(9) != 2
+    assert torch.equal(spoilt[0, others], clean[0, others])
+
+
+@pytest.mark.parametrize("parts", [20, 33])
+def test_order_of_threads_does_not_matter(parts):
+    problem = make_problem(parts, 9)
+    first = run(problem, 4)
+    for seed in range(1, 4):
+        assert torch.equal(run(problem, 4, seed=seed), first)
