@@ -35,7 +35,9 @@ struct Support {
 
   // The arrays in memory that already holds, or is to hold, a support of these sizes.
   static Support over(char* memory, int64_t classes, int64_t entries, int64_t nonzeros) {
-    Support s{entries, nonzeros};
+    Support s{};
+    s.entries = entries;
+    s.nonzeros = nonzeros;
     char* at = memory + sizeof(Header);
     const auto take = [&](auto*& array, int64_t count) {
       array = reinterpret_cast<decltype(+array)>(at);
