@@ -141,6 +141,24 @@ def test_clean_posterior(n, c, r, slack, dtype):
     )
 
 
+@pytest.mark.parametrize(
+    ("n", "c", "r", "slack"),
+    [(1_000_003, 2, 1, False), (2, 1000, 2, True), (3, 1000, 33, False), (40_009, 14, 1, True)],
+)
+def test_large_sizes(n, c, r, slack):
+    """A million threads and more, and rows that many threads share."""
+    logits, weights, parts, slack = batch_of(n, c, r, slack, torch.float32)
+    tensors = (logits, labels_of(n, c), weights, parts, None, slack, None)
+    options = (0, 1.5, 2, -100, 1e-8)
+    needs = (True, False, False, slack is not None)
+    results = []
+    for ops in (emulated_operators(), torch.ops.ptd_ext):
+        loss, *saved = ops.transition_loss(*tensors, *options)
+        gradients = ops.transition_loss_backward(torch.ones(()), *tensors, *saved, *options, *needs)
+        results.append((loss / n, gradients[0], gradients[3] / n))
+    same(*results)
+
+
 def test_label_out_of_range_is_nan_and_has_no_gradient():
     logits, weights, parts, _ = batch_of(5, 4, 3, False, torch.float32)
     labels = torch.tensor([0, 9, 2, -3, 1])
