@@ -130,8 +130,9 @@ class SimplexNMF(Params):
         rows = open_rows(X, self.batch_size, self.device)
         parts = self._parts_for(None).to(rows.device, rows.dtype)
         if rows.features != len(parts):
-            raise ValueError(f"X must have a column for each of {len(parts)} parts; got "
-                             f"{rows.features}.")  # fmt: skip
+            raise ValueError(
+                f"X must have a column for each of {len(parts)} parts; got {rows.features}."
+            )
         return rows.like_data(torch.cat([h @ parts for _, h in rows.batches()]))
 
     @torch.no_grad()

@@ -27,7 +27,7 @@ struct WeightStrip {
 };
 
 template <class T>
-int64_t simplex_scratch_size(int64_t parts) {
+int64_t simplex_weights_scratch(int64_t parts) {
   return WeightStrip<T>::kVectors * parts * kStrip<T>;
 }
 
