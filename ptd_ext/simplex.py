@@ -55,7 +55,7 @@ def simplex_weights(
         start: […, N, R], where to start from; the centre of the simplex by default. Rows are
             projected onto the simplex first.
         steps: the most steps that a row makes.
-        tolerance: a row stops when a step without momentum moves none of its weights by more.
+        tolerance: a row stops when a step without momentum is no longer than this.
 
     Returns:
         h, […, N, R].

@@ -47,7 +47,7 @@ class SimplexNMF(Params):
         n_init: so many factorisations from different starts, side by side; the best is kept.
         inner_steps: steps of each row's weights in a turn.
         transform_steps: the most steps for final weights.
-        weight_tol: weights are final when a step moves none of them by more than this.
+        weight_tol: weights are final when a step of theirs is no longer than this.
         forget_factor: in ``partial_fit``, the share of their importance that rows seen before keep
             at each call, since their weights belong to parts that have moved on.
         batch_size: rows worked on at a time; by default as many as suit the caches.
