@@ -1,5 +1,5 @@
 // simplex_weights on the CPU: all steps of a strip of rows without leaving the first-level cache,
-// where its five vectors of R entries and the contraction lie at the paper's sizes. Only `linear`,
+// where its six vectors of R entries and the contraction lie at the paper's sizes. Only `linear`,
 // `start` and the result go through memory, once.
 #pragma once
 
