@@ -99,7 +99,7 @@ def weight_problem(parts: Tensor) -> tuple[WeightProblem, Tensor]:
     moved = parts - mean
     problem = WeightProblem.of(moved @ moved.mT)
     constant = problem.step[:, None] * (moved @ mean.mT)[..., 0]
-    return problem._replace(shift=problem.shift - constant), moved.flatten(0, 1).mT
+    return problem._replace(shift=problem.shift - constant), moved.flatten(0, 1).mT.contiguous()
 
 
 def weight_sweep(
@@ -111,8 +111,7 @@ def weight_sweep(
     """
     problem, matrix = weight_problem(parts)
     batch, count, _ = parts.shape
-    sums = Sums.zeros(parts)
-    spread = torch.zeros((), dtype=torch.float64, device=parts.device)
+    sums, squares = Sums.zeros(parts), _Squares(parts)
     for at, x in rows.batches():
         linear = (x @ matrix).view(len(x), batch, count).transpose(0, 1)
         h = problem.solve(linear, weights[:, at], *effort)
@@ -120,18 +119,32 @@ def weight_sweep(
         sums.hh.add_(h.mT @ h)
         sums.hx.add_(h.mT @ x)
         if centre is not None:
-            spread += (x - centre.to(x.dtype)).square().sum(dtype=torch.float64)
-    return sums, spread
+            squares.add(0, torch.sub(x, centre.to(x.dtype), out=squares.like(x)))
+    return sums, squares.total[0]
 
 
 def squared_error(rows: Rows, parts: Tensor, weights: Tensor) -> Tensor:
     """‖X − hW‖² of each factorisation [B], with no digits cancelled."""
-    total = torch.zeros(len(parts), dtype=torch.float64, device=parts.device)
-    residual = parts.new_empty(0)
+    squares = _Squares(parts)
     for at, x in rows.batches():
-        if len(residual) < len(x):  # the same memory for all batches
-            residual = torch.empty_like(x)
         for which, (h, w) in enumerate(zip(weights[:, at], parts, strict=True)):
-            difference = torch.addmm(x, h, w, alpha=-1, out=residual[: len(x)])
-            total[which] += torch.linalg.vector_norm(difference, dim=-1).double().square().sum()
-    return total
+            squares.add(which, torch.addmm(x, h, w, alpha=-1, out=squares.like(x)))
+    return squares.total
+
+
+class _Squares:
+    """Sums of squares over batches, with the same memory for what is squared in each."""
+
+    def __init__(self, parts: Tensor) -> None:
+        self.total = torch.zeros(len(parts), dtype=torch.float64, device=parts.device)  # [B]
+        self._memory = parts.new_empty(0, parts.shape[-1])
+
+    def like(self, x: Tensor) -> Tensor:
+        """Memory for a batch [n, D], to be overwritten."""
+        if len(self._memory) < len(x):
+            self._memory = torch.empty_like(x)
+        return self._memory[: len(x)]
+
+    def add(self, which: int, batch: Tensor) -> None:
+        """A row at a time in the batch's own type, then in float64."""
+        self.total[which] += torch.linalg.vector_norm(batch, dim=-1).double().square().sum()

@@ -160,9 +160,9 @@ def simplex_weights(
         theta = torch.where(on, ahead - candidate, 0).sum(-1, True) / on.sum(-1, True)
         new_image = candidate @ contraction + offset
         change = candidate - weights
-        slope = (candidate - new_image + theta) + (weights - image + theta)
+        slope = (candidate + weights) - (new_image + image) + 2 * theta
         rise = (change * slope).sum(-1, keepdim=True)
-        stalled = (rise > 0) | (change.abs().amax(-1, keepdim=True) <= tolerance)
+        stalled = (rise > 0) | (change.norm(dim=-1, keepdim=True) <= tolerance)
         taken = ~(rise > 0) & moving
         before = image
         weights = torch.where(taken, candidate, weights)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ptd_ext import reference
 from ptd_ext._register_simplex import NOT_DIFFERENTIABLE
 from ptd_ext.devices import check_device
 
 __all__ = ["simplex_projection", "simplex_weights"]
-
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def simplex_projection(x: Tensor) -> Tensor:
@@ -28,7 +27,12 @@ def simplex_projection(x: Tensor) -> Tensor:
             the result.
     """
     check_device(x)
-    return torch.ops.ptd_ext.simplex_projection(x.float() if x.dtype in _HALF else x)
+    x = reference.accumulated(x)
+    if torch._C._are_functorch_transforms_active():
+        return reference.simplex_projection(x)  # which can be transformed in every way
+    if torch.compiler.is_compiling():
+        return torch.ops.ptd_ext.simplex_projection(x)
+    return _Projection.apply(x)
 
 
 def simplex_weights(
@@ -51,7 +55,7 @@ def simplex_weights(
         start: […, N, R], where to start from; the centre of the simplex by default. Rows are
             projected onto the simplex first.
         steps: the most steps that a row makes.
-        tolerance: a row stops when a step without momentum moves none of its weights by more.
+        tolerance: a row stops when a step without momentum is no longer than this.
 
     Returns:
         h, […, N, R].
@@ -118,3 +122,17 @@ def eigenvalue_bound(matrix: Tensor, squarings: int = 4) -> Tensor:
         matrix = matrix / norm.clamp(min=tiny)[:, None, None]
         matrix = matrix @ matrix
     return bound
+
+
+class _Projection(torch.autograd.Function):
+    """simplex_projection; unlike the bare operator it refuses forward-mode differentiation."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        projected = torch.ops.ptd_ext.simplex_projection(x)
+        ctx.save_for_backward(projected)
+        return projected
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return torch.ops.ptd_ext.simplex_projection_backward(grad, *ctx.saved_tensors)

@@ -47,7 +47,7 @@ class SimplexNMF(Params):
         n_init: so many factorisations from different starts, side by side; the best is kept.
         inner_steps: steps of each row's weights in a turn.
         transform_steps: the most steps for final weights.
-        weight_tol: weights are final when a step moves none of them by more than this.
+        weight_tol: weights are final when a step of theirs is no longer than this.
         forget_factor: in ``partial_fit``, the share of their importance that rows seen before keep
             at each call, since their weights belong to parts that have moved on.
         batch_size: rows worked on at a time; by default as many as suit the caches.
@@ -130,8 +130,9 @@ class SimplexNMF(Params):
         rows = open_rows(X, self.batch_size, self.device)
         parts = self._parts_for(None).to(rows.device, rows.dtype)
         if rows.features != len(parts):
-            raise ValueError(f"X must have a column for each of {len(parts)} parts; got "
-                             f"{rows.features}.")  # fmt: skip
+            raise ValueError(
+                f"X must have a column for each of {len(parts)} parts; got {rows.features}."
+            )
         return rows.like_data(torch.cat([h @ parts for _, h in rows.batches()]))
 
     @torch.no_grad()

@@ -147,8 +147,17 @@ def test_compile_and_transforms():
     torch.testing.assert_close(
         *(torch.autograd.grad(y, x, outer)[0] for y in (compiled(x), expected))
     )
-    mapped = torch.func.vmap(ptd_ext.simplex_projection, in_dims=1, out_dims=1)(x.detach().T)
-    torch.testing.assert_close(mapped, expected.detach().T)
+    plain = x.detach()
+    for project in (ptd_ext.simplex_projection, torch.ops.ptd_ext.simplex_projection):
+        mapped = torch.func.vmap(project, in_dims=1, out_dims=1)(plain.T)
+        torch.testing.assert_close(mapped, expected.detach().T)
+    rows = torch.func.vmap(torch.func.jacrev(ptd_ext.simplex_projection))(plain)
+    torch.testing.assert_close(
+        torch.einsum("nij,nj->ni", rows, outer),
+        torch.autograd.grad(ptd_ext.simplex_projection(x), x, outer)[0],
+    )
+    _, tangent = torch.func.jvp(ptd_ext.simplex_projection, (plain,), (outer,))
+    torch.testing.assert_close(tangent, torch.einsum("nij,nj->ni", rows, outer))
 
 
 def test_rows_do_not_depend_on_each_other():

@@ -9,7 +9,8 @@ namespace PTD_ISA {
 template <class T>
 const SimplexKernels<T>& simplex_table() {
   static constexpr SimplexKernels<T> kTable = {
-      .scratch_size = simplex_scratch_size<T>,
+      .project_scratch = simplex_project_scratch<T>,
+      .weights_scratch = simplex_weights_scratch<T>,
       .project = simplex_project<T>,
       .project_backward = simplex_project_backward<T>,
       .weights = simplex_weights<T>,

@@ -17,7 +17,7 @@ void forward(const Tensor& x, const Tensor& out) {
   const SimplexKernels<T>& kernels = simplex_kernels<T>();
   const Ranges ranges(x.numel() / parts, kWorkPerEntry * double(parts));
   ranges.run([&](int64_t, int64_t begin, int64_t end) {
-    Buffer scratch(Buffer::bytes_for<T>(kernels.scratch_size(parts)));
+    Buffer scratch(Buffer::bytes_for<T>(kernels.project_scratch(parts)));
     kernels.project(static_cast<const T*>(x.data_ptr()), begin, end, parts,
                     reinterpret_cast<T*>(scratch.data()), static_cast<T*>(out.data_ptr()));
   });

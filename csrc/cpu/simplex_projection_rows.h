@@ -12,6 +12,11 @@ namespace PTD_ISA {
 constexpr int64_t kLongestStripRow = 256;
 
 template <class T>
+int64_t simplex_project_scratch(int64_t parts) {
+  return parts > kLongestStripRow ? 0 : parts * kStrip<T>;
+}
+
+template <class T>
 PTD_INLINE Vec<T> shifted(Vec<T> x, Vec<T> top) {
   return x == top ? Vec<T>{} : x - top;
 }

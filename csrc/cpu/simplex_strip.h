@@ -6,6 +6,7 @@
 
 #include "../math/simplex.h"
 #include "simd.h"
+#include "simplex_tile.h"
 
 namespace ptd {
 namespace PTD_ISA {
@@ -67,9 +68,10 @@ template <class T>
 PTD_INLINE void read_strip(const T* rows,  // [count, R]
                            int64_t count, int64_t parts,
                            T* strip) {  // [R, kStrip]
-  for (int64_t lane = 0; lane < kStrip<T>; ++lane) {
-    const T* row = rows + (lane < count ? lane : count - 1) * parts;
-    for (int64_t j = 0; j < parts; ++j) strip[j * kStrip<T> + lane] = row[j];
+  transpose(rows, parts, count, parts, strip, kStrip<T>);
+  for (int64_t j = 0; j < parts; ++j) {
+    T* entries = strip + j * kStrip<T>;
+    for (int64_t lane = count; lane < kStrip<T>; ++lane) entries[lane] = entries[count - 1];
   }
 }
 
@@ -77,9 +79,7 @@ template <class T>
 PTD_INLINE void write_strip(const T* strip,  // [R, kStrip]
                             int64_t count, int64_t parts,
                             T* rows) {  // [count, R]
-  for (int64_t lane = 0; lane < count; ++lane) {
-    for (int64_t j = 0; j < parts; ++j) rows[lane * parts + j] = strip[j * kStrip<T> + lane];
-  }
+  transpose(strip, kStrip<T>, parts, count, rows, parts);
 }
 
 // The theta of every row's projection, from any start.

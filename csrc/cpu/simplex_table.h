@@ -22,8 +22,9 @@ struct WeightProblem {
 
 template <class T>
 struct SimplexKernels {
-  // Numbers of scratch, of type T, that one call of a kernel may use for rows of length R.
-  int64_t (*scratch_size)(int64_t parts);
+  // Numbers of scratch, of type T, that one call may use for rows of length R.
+  int64_t (*project_scratch)(int64_t parts);
+  int64_t (*weights_scratch)(int64_t parts);
 
   void (*project)(const T* x, int64_t begin, int64_t end, int64_t parts, T* scratch,
                   T* projected);  // rows [begin, end) of [N, R]

@@ -46,7 +46,7 @@ void solve(const Problems& all, const Tensor& out, const WeightSizes& sizes) {
   // The rows of all problems in one sequence, so that threads share them evenly.
   const Ranges ranges(sizes.batch * sizes.rows, double(all.steps + 1) * parts * (parts + 15));
   ranges.run([&](int64_t, int64_t begin, int64_t end) {
-    Buffer scratch(Buffer::bytes_for<T>(kernels.scratch_size(sizes.parts)));
+    Buffer scratch(Buffer::bytes_for<T>(kernels.weights_scratch(sizes.parts)));
     while (begin < end) {
       const int64_t which = begin / sizes.rows, first = which * sizes.rows;
       const int64_t stop = std::min(end, first + sizes.rows);

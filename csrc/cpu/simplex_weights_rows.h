@@ -1,5 +1,5 @@
 // simplex_weights on the CPU: all steps of a strip of rows without leaving the first-level cache,
-// where its five vectors of R entries and the contraction lie at the paper's sizes. Only `linear`,
+// where its six vectors of R entries and the contraction lie at the paper's sizes. Only `linear`,
 // `start` and the result go through memory, once.
 #pragma once
 
@@ -27,7 +27,7 @@ struct WeightStrip {
 };
 
 template <class T>
-int64_t simplex_scratch_size(int64_t parts) {
+int64_t simplex_weights_scratch(int64_t parts) {
   return WeightStrip<T>::kVectors * parts * kStrip<T>;
 }
 
@@ -121,11 +121,11 @@ PTD_INLINE void take_steps(const WeightProblem<T>& problem, WeightStrip<T>& s) {
       store_pair(s.candidate_image + at, e);
       const Pair<T> c = load_pair(s.candidate + at), h = load_pair(s.weights + at);
       rise = rise + rise_term(c, e, h, load_pair(s.image + at), theta);
-      moved = maximum(moved, maximum(c - h, h - c));
+      moved = moved + moved_term(c, h);
     });
 
     const PairMask<T> risen = rise > Pair<T>{};
-    const PairMask<T> stalled = risen | (moved <= pair(problem.tolerance));
+    const PairMask<T> stalled = risen | (moved <= pair(problem.tolerance * problem.tolerance));
     const PairMask<T> kept = risen | ~moving;
     if (kept.any()) {
       for (int64_t at = 0; at < parts * kStrip<T>; at += kStrip<T>) {

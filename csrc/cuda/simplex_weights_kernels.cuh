@@ -104,18 +104,19 @@ __device__ __forceinline__ void improve_rows(const WeightArgs<T>& args, Group& g
     for (int s = 0; s < Rows; ++s) c[s] = inside ? above_zero(c[s] - theta[s]) : T(0);
     image_of(c, c_image);
 
-    T found[2 * Rows];  // how far q rises, and how many weights move
+    T found[2 * Rows];  // how far q rises, and how far the weights move
 #pragma unroll
     for (int s = 0; s < Rows; ++s) {
-      const T h = memory.weights->of[s], change = c[s] - h;
+      const T h = memory.weights->of[s];
       found[s] = inside ? rise_term(c[s], c_image[s], h, image[s], theta[s]) : T(0);
-      found[Rows + s] = change > args.tolerance || -change > args.tolerance ? T(1) : T(0);
+      found[Rows + s] = moved_term(c[s], h);
     }
     group.sum(found);
     any_moving = false;
 #pragma unroll
     for (int s = 0; s < Rows; ++s) {
-      const bool risen = found[s] > T(0), stalled = risen || found[Rows + s] == T(0);
+      const bool risen = found[s] > T(0);
+      const bool stalled = risen || found[Rows + s] <= args.tolerance * args.tolerance;
       before[s] = image[s];
       if (!risen && moving[s]) {
         memory.weights->of[s] = c[s];

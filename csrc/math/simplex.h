@@ -30,7 +30,7 @@
 // takes one product with M. With s (h G - b) = h - e, whether it went up is known too, without the
 // cancellation in q(c) - q(h):
 //
-//   2 s (q(c) - q(h)) = (c - h) . ((c - e(c)) + (h - e) + 2 theta).
+//   2 s (q(c) - q(h)) = (c - h) . (c + h - e(c) - e + 2 theta).
 //
 // Here theta, the one of the projection, changes nothing, since c - h sums to zero. But at the
 // solution s times the gradient is -theta on the support, not zero, and would multiply the rounding
@@ -59,7 +59,14 @@ PTD_HD V momentum(V age) {
 // A term of 2 s (q(c) - q(h)).
 template <class V>
 PTD_HD V rise_term(V candidate, V candidate_image, V weight, V image, V theta) {
-  return (candidate - weight) * ((candidate - candidate_image + theta) + (weight - image + theta));
+  const V slope = (candidate + weight) - (candidate_image + image) + (theta + theta);
+  return (candidate - weight) * slope;
+}
+
+// A term of the square of how far a step goes.
+template <class V>
+PTD_HD V moved_term(V candidate, V weight) {
+  return (candidate - weight) * (candidate - weight);
 }
 
 }  // namespace ptd
