@@ -99,7 +99,11 @@ class _ArrayRows(Rows):
     def take(self, indices: Tensor) -> Tensor:
         if self.as_tensors:
             return self._tensor(self._data[indices.to(self._data.device)])
-        return self._tensor(self._data[indices.numpy()])
+        found = []
+        for few in indices.split(64):  # each may bring in megabytes around it
+            found.append(self._tensor(self._data[few.numpy()]))
+            _release(self._data, slice(int(few[0]), int(few[-1]) + 1))
+        return torch.cat(found)
 
     def _tensor(self, part: Tensor | np.ndarray) -> Tensor:
         return _as_tensor(part).to(self.device, self.dtype)
