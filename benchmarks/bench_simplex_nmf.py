@@ -148,7 +148,8 @@ def multiplicative(repeats: int) -> Iterator[dict]:
         errors["multiplicative, loops"] = float(((x.numpy() - h @ w) ** 2).sum())
 
     seconds = in_turns({OURS: ours, "multiplicative, loops": peer}, repeats)
-    yield from report("1000 x 64, R = 10", seconds, errors)
+    for row in report("1000 x 64, R = 10", seconds, errors):
+        yield row | {"rows": 1000, "features": 64, "parts": 10}
 
 
 def growth(rows: int, repeats: int) -> Iterator[dict]:
@@ -228,8 +229,9 @@ def main() -> None:
     rows += [*growth(arguments.rows, repeats), *from_memmap(arguments.big_rows)]
     import sklearn
 
-    about |= {"scikit_learn": sklearn.__version__, "features": FEATURES, "parts": PARTS}
-    write_csv(arguments.out, [{"rows": arguments.rows} | row | about for row in rows])
+    about["scikit_learn"] = sklearn.__version__
+    sizes = {"rows": arguments.rows, "features": FEATURES, "parts": PARTS}
+    write_csv(arguments.out, [sizes | row | about for row in rows])
     print(f"Written to {arguments.out}")
 
 
