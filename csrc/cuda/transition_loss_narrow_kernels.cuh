@@ -40,6 +40,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 4)
 }
 
 // Dynamic shared memory of transition_loss_pair: 24144 bytes
+// That is at (C, R) = (10, 20); at (14, 20) it is 34160, and two blocks fit: 25 % occupancy.
 template <class S, int V, bool kSlack>
 __global__ void __launch_bounds__(kNarrowThreads, 4)
     transition_loss_pair(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 4)
 }
 
 // Dynamic shared memory of transition_loss_backward_pair: 24144 bytes
+// That is at (C, R) = (10, 20); at (14, 20) it is 34160, and two blocks fit: 25 % occupancy.
 template <class S, int V, bool kSlack>
 __global__ void __launch_bounds__(kNarrowThreads, 4)
     transition_loss_backward_pair(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
