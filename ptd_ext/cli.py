@@ -1,18 +1,32 @@
 """The command `ptd-ext`."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 
-DESCRIPTION = "Losses for training on labels whose noise depends on the instance."
+DESCRIPTION = "Learning from labels that are wrong in ways that depend on the instance."
 EXAMPLES = """\
 examples:
-  ptd-ext demo          train on noisy digits with and without the loss, in under a minute
-  ptd-ext demo --help   what the demonstration can vary
-  ptd-ext info          what was built and which CPU kernels this machine uses
-  ptd-ext info --json   the same for scripts
-  ptd-ext selftest      check and time every operator on this machine, on a GPU if it has one
+  ptd-ext train             PTD against cross entropy on noisy digits, in about a minute
+  ptd-ext train --help      every setting, data set and method of a run
+  ptd-ext compare --methods CE Forward PTD-F --seeds 3
+  ptd-ext reproduce fashion_mnist --seeds 5 --rates 10 20 30 40 50 --preset fast
+  ptd-ext noise --data fashion_mnist --rate 0.3 --out noise.safetensors
+  ptd-ext info --json       what was built and which CPU kernels this machine uses
+  ptd-ext selftest          check and time every operator on this machine, on a GPU if it has one
 """
+
+# Command → its module and what it does. A module is imported only when its command runs, so that
+# --help is instant and the losses do not need what training needs.
+COMMANDS = {
+    "train": ("ptd_ext.train.commands.train", "train one method on noisy labels"),
+    "compare": ("ptd_ext.train.commands.compare", "train several methods on the same data"),
+    "reproduce": ("ptd_ext.train.reproduce.command", "fill a table of the paper"),
+    "noise": ("ptd_ext.train.commands.noise", "make noisy labels and keep them in a file"),
+    "info": ("ptd_ext.info", "print what was built and what runs"),
+    "selftest": ("ptd_ext.selftest", "check and time every operator here"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,23 +38,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    commands.add_parser("demo", add_help=False, help="train on noisy digits, with and without")
-    commands.add_parser("info", add_help=False, help="print what was built and what runs")
-    commands.add_parser("selftest", add_help=False, help="check and time every operator here")
+    for name, (_, text) in COMMANDS.items():
+        commands.add_parser(name, add_help=False, help=text)
     arguments, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
-    # Each subcommand parses its own options, and is imported only when it runs: --help is instant.
-    if arguments.command == "demo":
-        from ptd_ext import demo
-
-        demo.main(rest)
-    elif arguments.command == "selftest":
-        from ptd_ext import selftest
-
-        selftest.main(rest)
-    else:
-        from ptd_ext import info
-
-        info.main(rest)
+    importlib.import_module(COMMANDS[arguments.command][0]).main(rest)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ptd_ext.whole_files import whole_file
 
 __all__ = ["read", "write"]
 
@@ -31,9 +31,6 @@ def write(
     # Imported here, like in `read`: the losses do not wait for it.
     from safetensors.torch import save_file
 
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is not a folder.")
     # Clones, because safetensors refuses tensors that share memory.
     tensors = {
         name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -42,15 +39,8 @@ def write(
     digest = _digest(tensors, about)
     header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
     words = {_KEY: json.dumps(header, allow_nan=False)}
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        save_file(tensors, name, metadata=words)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with whole_file(path) as temporary:
+        save_file(tensors, temporary, metadata=words)
 
 
 def read(
@@ -95,10 +85,3 @@ def _digest(tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         total.update(tensor.reshape(-1).view(torch.uint8).numpy())
     return total.hexdigest()
-
-
-def _umask() -> int:
-    """The permissions that new files must not have; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -34,7 +34,7 @@ class Settings:
     data: str = _setting(
         "digits",
         "data",
-        "data set: digits, mnist, fashion_mnist, svhn, cifar10, news, clothing1m, npz, image_folder",
+        "digits, mnist, fashion_mnist, svhn, cifar10, news, clothing1m, npz or image_folder",
     )
     data_root: str = _setting("", "data", "folder or file that the data set is read from")
     data_limit: int = _setting(0, "data", "use only so many training samples; 0: all of them")
@@ -52,12 +52,23 @@ class Settings:
         ("raw", "standardised"),
     )
     noise_file: str = _setting("", "data", "noisy labels from a file of `ptd-ext noise` instead")
-    human_labels: str = _setting("", "data", "CIFAR-10N's label file: noise that people made")
-    human_set: str = _setting("worse_label", "data", "which labels of that file")
+    labels_file: str = _setting(
+        "",
+        "data",
+        "noisy labels that people made instead: CIFAR-10N's CIFAR-10_human.pt, .npy, .npz",
+    )
+    human_labels: str = _setting(
+        "", "data", "which labels of that file: aggre_label, worse_label, random_label1, …"
+    )
+    image_size: int = _setting(0, "data", "pixels per side of image files; 0: 224")
+    word_vectors: str = _setting("", "data", "news: a GloVe text file")
+    text_length: int = _setting(0, "data", "news: words of a text; 0: 1000")
+    text_headers: str = _setting("", "data", "news: strip, subject or keep header lines")
     validation: float = _setting(0.1, "data", "share of the noisy training set held out")
     seed: int = _setting(0, "data", "of the noise, the split, the network and the order")
 
-    method: str = _setting("PTD-F-V", "method", "one of the methods that `ptd-ext train --methods` lists")
+    method: str = _setting("PTD-F-V", "method", "one of those that `ptd-ext train --list` names")
+    against: str = _setting("", "method", "a second method to train on the same data, to compare")
     preset: str = _setting(
         "fast", "method", "paper: its schedule; fast: minutes on a CPU", ("paper", "fast")
     )
@@ -86,12 +97,18 @@ class Settings:
     )
     milestones: tuple[int, ...] = _setting((40, 80), "optimiser", "epochs that divide lr")
     decay: float = _setting(0.1, "optimiser", "factor at a milestone")
-    decay_from: float = _setting(0.4, "optimiser", "share of epochs after which linear decay starts")
+    decay_from: float = _setting(
+        0.4, "optimiser", "share of epochs after which linear decay starts"
+    )
     late_beta1: float = _setting(0.1, "optimiser", "Adam's β₁ once linear decay has started")
 
     parts: int = _setting(10, "transition", "R; methods of one matrix have 1")
-    warm_up_epochs: int = _setting(10, "transition", "of cross entropy, to learn P(noisy label | x)")
-    posterior_epochs: int = _setting(3, "transition", "last epochs that the posterior is averaged over")
+    warm_up_epochs: int = _setting(
+        10, "transition", "of cross entropy, to learn P(noisy label | x)"
+    )
+    posterior_epochs: int = _setting(
+        3, "transition", "last epochs that the posterior is averaged over"
+    )
     anchor_rule: str = _setting(
         "band",
         "transition",
@@ -120,7 +137,9 @@ class Settings:
         ("forward", "own"),
     )
 
-    forget_rate: float = _setting(-1.0, "baselines", "share of a batch left out; -1: the noise rate")
+    forget_rate: float = _setting(
+        -1.0, "baselines", "share of a batch left out; -1: the noise rate"
+    )
     ramp_epochs: int = _setting(10, "baselines", "over which that share rises from 0")
     disagreement_start: int = _setting(0, "baselines", "epoch from which Co-teaching+ disagrees")
     disagreement_free_steps: int = _setting(
@@ -183,14 +202,34 @@ class Settings:
         return self.rate if self.forget_rate < 0 else self.forget_rate
 
 
-_POSITIVE = (
-    "batch_size epochs lr parts anchor_count nmf_turns dmi_batch_size joint_average "
-    "posterior_epochs warm_up_epochs"
-).split()
-_NOT_NEGATIVE = (
-    "data_limit momentum weight_decay ridge max_importance revision_epochs revision_lr slack_lr "
-    "ramp_epochs joint_epochs joint_final_epochs dmi_epochs checkpoint_steps threads"
-).split()
+_POSITIVE = [
+    "anchor_count",
+    "batch_size",
+    "dmi_batch_size",
+    "epochs",
+    "joint_average",
+    "lr",
+    "nmf_turns",
+    "parts",
+    "posterior_epochs",
+    "warm_up_epochs",
+]
+_NOT_NEGATIVE = [
+    "checkpoint_steps",
+    "data_limit",
+    "dmi_epochs",
+    "joint_epochs",
+    "joint_final_epochs",
+    "max_importance",
+    "momentum",
+    "ramp_epochs",
+    "revision_epochs",
+    "revision_lr",
+    "ridge",
+    "slack_lr",
+    "threads",
+    "weight_decay",
+]
 
 
 def describe(name: str) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Stage(nn.Module):
         batch_size: samples of a step.
         schedule: optimiser and learning rate of the networks.
         start: the networks at the start: "fresh", or those "chosen" in the stage before.
+        keep_start: whether the model it starts from may be chosen.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Stage(nn.Module):
     batch_size: int
     schedule: Schedule
     start: Literal["fresh", "chosen"] = "fresh"
+    keep_start: bool = False
 
     def begin(self, run: Run) -> None:
         """Prepare from what earlier stages left in `run.kept`; called once, and after a resume."""

@@ -120,6 +120,7 @@ class Revision(Through):
     def __init__(self, settings: Settings, loss: Loss) -> None:
         super().__init__(settings, loss)
         self.name = "revise"
+        self.keep_start = True
         self.epochs = settings.revision_epochs
         self.schedule = Schedule("adam", settings.revision_lr)
         self.start = "chosen"
@@ -160,8 +161,8 @@ class Revision(Through):
         return [network + forward_loss(z.detach(), labels, weights, self.parts, self.slack)]
 
     def finish(self, run: Run) -> None:
-        """Keep ΔT."""
-        run.kept["slack"] = self.slack.detach()
+        """Keep ΔT of the model that was chosen."""
+        run.kept["slack"] = run.chosen["learned"]["slack"]
 
     def figures(self) -> dict[str, float]:
         """How far ΔT has gone."""

@@ -1,0 +1,89 @@
+"""`ptd-ext compare`: several methods on the same noisy data, over several seeds."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ptd_ext.train.commands.failures import told_in_a_sentence
+from ptd_ext.train.config import add_flags, flags_given, read_config
+from ptd_ext.train.presets import resolve
+from ptd_ext.train.session import Place, train
+
+DESCRIPTION = """\
+Train several methods on the same noisy data and print mean ± standard deviation over seeds of
+their accuracy on clean test data. A new idea is compared by --network module:factory, or by a
+method of one's own: see ptd_ext.train.methods."""
+
+EXAMPLES = """\
+examples:
+  ptd-ext compare
+  ptd-ext compare --methods CE Forward-band PTD-F --data fashion_mnist --rate 0.5 --seeds 5
+  ptd-ext compare --config mine.toml --out runs/mine     a finished run in the folder is kept
+
+Every run lies in OUT/METHOD/SEED, as `ptd-ext train` leaves it; called again, the command goes on
+where it was. For a table over noise rates, beside the published numbers, on several cores at once:
+`ptd-ext reproduce`."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, train all, print."""
+    parser = argparse.ArgumentParser(
+        prog="ptd-ext compare",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--methods", nargs="+", default=["CE", "Forward", "Forward-band", "PTD-F"], metavar="NAME"
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to SEEDS − 1 (%(default)s)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder (runs/compare-DATA-RATE)")
+    add_flags(parser, without=("method", "seed", "against"))
+    arguments = parser.parse_args(argv)
+    if arguments.seeds < 1:
+        parser.error(f"--seeds must be at least 1; got {arguments.seeds}.")
+    with told_in_a_sentence(parser, arguments.out):
+        _compare(arguments)
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    config = {} if arguments.config is None else read_config(arguments.config)
+    config |= {**flags_given(arguments), "against": ""}
+    runs = [
+        resolve(config, {"method": method, "seed": seed})
+        for seed in range(arguments.seeds)
+        for method in arguments.methods
+    ]
+    first = runs[0]
+    out = arguments.out or Path("runs") / f"compare-{first.data}-{first.rate:g}"
+    place = Place.of(first)
+    results: dict[str, list[dict[str, Any]]] = {method: [] for method in arguments.methods}
+    for settings in runs:
+        # One method's warmed-up network is another's.
+        settings = settings.replace(warm_up_cache=settings.warm_up_cache or str(out / "warm_up"))
+        folder = out / settings.method / str(settings.seed)
+        results[settings.method].append(train(settings, folder, place, resume=True))
+    if place.ranks.first:
+        print(_table(results))
+        print(f"in {out}")
+    place.ranks.leave()
+
+
+def _table(results: dict[str, list[dict[str, Any]]]) -> str:
+    lines = ["", f"{'clean test accuracy':<21}{'chosen epoch':>16}{'last epoch':>18}"]
+    for method, runs in results.items():
+        columns = [
+            _spread([run[n] for run in runs]) for n in ("test_accuracy", "test_accuracy_last")
+        ]
+        lines.append(f"{method:<21}{columns[0]:>16}{columns[1]:>18}")
+    return "\n".join(lines)
+
+
+def _spread(values: list[float]) -> str:
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation} %"

@@ -1,0 +1,96 @@
+"""What a run tells: lines on the screen, records in `metrics.jsonl`, TensorBoard on request."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["Log"]
+
+
+class Log:
+    """Of the rank that speaks; the others have a silent one, with `out=None` and `quiet`."""
+
+    def __init__(
+        self,
+        out: Path | None,
+        *,
+        quiet: bool = False,
+        progress: bool = True,
+        tensorboard: bool = False,
+        stream: TextIO | None = None,
+    ) -> None:
+        self.stream = sys.stdout if stream is None else stream
+        self.quiet = quiet
+        self.path = None if out is None else out / "metrics.jsonl"
+        self.bars = progress and not quiet and self.stream.isatty()
+        self._board: Any = None
+        if tensorboard and out is not None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise ImportError(
+                    "tensorboard = true needs its package: pip install tensorboard"
+                ) from None
+            self._board = SummaryWriter(str(out / "tensorboard"))
+
+    def say(self, text: str) -> None:
+        """One line."""
+        if not self.quiet:
+            print(text, file=self.stream, flush=True)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """The line of an epoch, and its record."""
+        self.say(_line(record))
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        if self._board is not None:
+            for name, value in record.items():
+                if isinstance(value, float):
+                    self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
+
+    def size(self) -> int:
+        """Bytes of records so far: a checkpoint remembers them."""
+        return self.path.stat().st_size if self.path is not None and self.path.exists() else 0
+
+    def back_to(self, size: int) -> None:
+        """Forget what was written after a checkpoint."""
+        if self.path is not None and self.path.exists():
+            os.truncate(self.path, size)
+
+    def bar(self, steps: Iterable[Any], total: int, title: str) -> Iterator[Any]:
+        """The steps, behind a bar where the terminal can show one and tqdm is installed."""
+        if self.bars:
+            try:
+                from tqdm import tqdm
+            except ImportError:
+                self.bars = False
+            else:
+                return iter(
+                    tqdm(steps, total=total, desc=title, leave=False, file=self.stream, delay=1)
+                )
+        return iter(steps)
+
+    def close(self) -> None:
+        """Flush TensorBoard's files."""
+        if self._board is not None:
+            self._board.close()
+
+
+def _line(record: dict[str, Any]) -> str:
+    known = ("stage", "epoch", "epochs", "loss", "validation_accuracy", "test_accuracy", "seconds")
+    more = "".join(
+        f"  {name.replace('_', ' ')} {value:.3g}"
+        for name, value in record.items()
+        if name not in known and isinstance(value, float)
+    )
+    return (
+        f"{record['stage']:<10}{record['epoch']:>4}/{record['epochs']:<4} "
+        f"loss {record['loss']:8.4f}  noisy validation {record['validation_accuracy']:6.2f} %  "
+        f"clean test {record['test_accuracy']:6.2f} %  {record['seconds']:6.1f} s{more}"
+    )

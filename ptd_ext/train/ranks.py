@@ -1,0 +1,105 @@
+"""Several processes that train one network: every rank a share of each batch.
+
+The loss sees the whole batch on every rank: logits are small, so they are gathered, and each rank
+differentiates the same loss with respect to its own rows. Gradients of the networks then add up to
+those of one process, whatever the loss does across samples: selection, ranks, a determinant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+__all__ = ["Ranks", "join"]
+
+
+class Ranks:
+    """This process among all. Of one process, everything here is free."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.rank == 0
+
+    def share(self, ids: Tensor) -> Tensor:
+        """This rank's rows of a batch."""
+        return ids if self.size == 1 else ids.tensor_split(self.size)[self.rank]
+
+    def gather(self, rows: Tensor, total: int) -> Tensor:
+        """All ranks' rows in order; a gradient flows to this rank's only."""
+        if self.size == 1:
+            return rows
+        sizes = [len(part) for part in torch.empty(total, 0).tensor_split(self.size)]
+        padded = rows.detach().new_zeros(max(sizes), *rows.shape[1:])
+        padded[: len(rows)] = rows.detach()
+        found = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(found, padded)
+        parts = [part[:size] for part, size in zip(found, sizes, strict=True)]
+        parts[self.rank] = rows
+        return torch.cat(parts)
+
+    def add_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Sum the gradients over ranks, in one message."""
+        self._reduce(parameters, dist.ReduceOp.SUM)
+
+    def average_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Average the gradients over ranks: of parameters of the loss, which all ranks compute."""
+        self._reduce(parameters, dist.ReduceOp.SUM, 1 / self.size)
+
+    def _reduce(self, parameters: Iterable[Tensor], how: dist.ReduceOp, factor: float = 1) -> None:
+        if self.size == 1:
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            return
+        flat = torch.cat([g.reshape(-1) for g in gradients])
+        dist.all_reduce(flat, op=how)
+        if factor != 1:
+            flat *= factor
+        for gradient, sums in zip(
+            gradients, flat.split([g.numel() for g in gradients]), strict=True
+        ):
+            gradient.copy_(sums.view_as(gradient))
+
+    def from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Make these tensors equal to the first rank's."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
+
+    def any(self, truth: bool, device: torch.device) -> bool:
+        """Whether it is true on any rank."""
+        if self.size == 1:
+            return truth
+        found = torch.tensor(int(truth), device=device)
+        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        return bool(found.item())
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def leave(self) -> None:
+        """End the group that :func:`join` started."""
+        if self.size > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def join(device_type: str) -> Ranks:
+    """The ranks that torchrun started, or one process."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return Ranks()
+    if not dist.is_initialized():
+        backend = "nccl" if device_type == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=timedelta(minutes=30))
+    return Ranks(dist.get_rank(), dist.get_world_size())

@@ -1,0 +1,115 @@
+"""The hot loop: fetch, forward, loss, backward, step. Nothing in it waits for the device."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ptd_ext.train.optimise import Schedule, skip_unless
+from ptd_ext.train.problem import Problem
+from ptd_ext.train.ranks import Ranks
+from ptd_ext.train.settings import Settings
+from ptd_ext.train.stages import Batch, Stage
+
+__all__ = ["AMP", "Steps", "key", "order"]
+
+AMP = {"none": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def key(*words: object) -> int:
+    """A seed for this purpose, independent of all others."""
+    text = "/".join(map(str, words)).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
+
+
+def order(seed: int, stage: int, epoch: int, size: int) -> Tensor:
+    """The sample ids of an epoch, shuffled: a function of its arguments only."""
+    generator = torch.Generator().manual_seed(key("order", seed, stage, epoch))
+    return torch.randperm(size, generator=generator)
+
+
+class Steps:
+    """Trains the networks of one stage, and the stage's own parameters."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        networks: list[nn.Module],
+        problem: Problem,
+        settings: Settings,
+        device: torch.device,
+        ranks: Ranks,
+    ) -> None:
+        self.stage, self.networks, self.problem = stage, networks, problem
+        self.device, self.ranks = device, ranks
+        self.amp = AMP[settings.amp]
+        scaled = self.amp is torch.float16 and device.type == "cuda"
+        self.scaler = torch.amp.GradScaler(device.type, enabled=scaled)
+        self.forwards = networks
+        if settings.compile != "none":
+            self.forwards = [torch.compile(net, mode=settings.compile) for net in networks]
+        self.schedules: list[Schedule] = [stage.schedule for _ in networks]
+        self.optimisers: list[Optimizer] = [stage.schedule.build(n.parameters()) for n in networks]
+        for parameters, schedule in stage.parameter_groups():
+            self.schedules.append(schedule)
+            self.optimisers.append(schedule.build(parameters))
+        self.loss = torch.zeros((), device=device, dtype=torch.float64)
+
+    def batches(self, ids: Tensor, skip: int) -> Iterator[Tensor]:
+        """The ids of each step, on the device, without the first `skip` steps."""
+        ids = ids.to(self.device, non_blocking=True)
+        return iter(ids.split(self.stage.batch_size)[skip:])
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Training mode, learning rates, a fresh sum of losses."""
+        for network in self.networks:
+            network.train()
+        for optimiser, schedule in zip(self.optimisers, self.schedules, strict=True):
+            schedule.apply(optimiser, epoch, self.stage.epochs)
+        self.loss.zero_()
+
+    def step(self, ids: Tensor, epoch: int, number: int) -> None:
+        """One step of everything."""
+        mine = self.ranks.share(ids)
+        inputs = self.problem.train.fetch(mine, self.device)
+        logits = []
+        for forward in self.forwards:
+            with torch.autocast(self.device.type, self.amp, enabled=self.amp is not None):
+                z = forward(inputs)[1]
+            logits.append(self.ranks.gather(z, len(ids)))
+        labels = self.problem.train_labels[ids]
+        losses = self.stage.losses(Batch(ids, labels, epoch, number), logits)
+        total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        for optimiser in self.optimisers:
+            optimiser.zero_grad()
+        self.scaler.scale(total).backward()
+        for network in self.networks:
+            self.ranks.add_gradients(network.parameters())
+        self.ranks.average_gradients(self.stage.parameters())
+        updates = self.stage.updates()
+        for index, optimiser in enumerate(self.optimisers):
+            update = updates[index] if updates is not None and index < len(updates) else None
+            with contextlib.nullcontext() if update is None else skip_unless(optimiser, update):
+                self.scaler.step(optimiser)
+        self.scaler.update()
+        self.loss += total.detach() * (len(ids) / len(self.networks))
+
+    def state_dict(self) -> dict:
+        """For a checkpoint."""
+        return {
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "scaler": self.scaler.state_dict(),
+            "loss": self.loss,
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """From a checkpoint."""
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self.scaler.load_state_dict(state["scaler"])
+        self.loss.copy_(state["loss"])

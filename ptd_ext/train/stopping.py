@@ -1,0 +1,47 @@
+"""Ctrl-C and SIGTERM as a wish to stop at the next step, with everything saved."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+__all__ = ["Stopped", "Stopping"]
+
+
+class Stopped(Exception):
+    """A signal stopped the run; `code` is what the process should exit with."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+        self.signal_number = signal_number
+        self.code = 128 + signal_number
+
+
+class Stopping:
+    """Notes the first signal; a second one ends the process as usual."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Stopping:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
