@@ -89,7 +89,9 @@ class Run:
         stage.to(self.device)
         stage.begin(self)
         stage.to(self.device)
-        self._make_networks(index, stage)
+        # A checkpoint brings its own networks.
+        saved = self.chosen["network"] if state is None and stage.start == "chosen" else None
+        self.networks = [self._network(index, n, saved) for n in range(stage.networks)]
         steps = Steps(stage, self.networks, self.problem, self.settings, self.device, self.ranks)
         epoch, step = 0, 0
         if state is None:
@@ -189,10 +191,6 @@ class Run:
         return {name: value for name, value in best.items() if name not in ("value", "epoch")}
 
     # Networks.
-
-    def _make_networks(self, index: int, stage: Stage) -> None:
-        saved = self.chosen["network"] if stage.start == "chosen" else None
-        self.networks = [self._network(index, n, saved) for n in range(stage.networks)]
 
     def _network(self, index: int, number: int, state: dict[str, Tensor] | None) -> nn.Module:
         """Initialised as a function of seed, stage and number, then loaded with `state`."""

@@ -1,0 +1,167 @@
+"""Interrupted runs end where uninterrupted ones do, to the last bit."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from training_cases import CPU, QUICK, TRAIN, flags, outcome, quick_settings, run_script, write_clusters
+
+from ptd_ext.train.session import train
+
+# Kills itself with SIGKILL, which no code can soften: at the n-th step, or half-way through the
+# n-th checkpoint's bytes.
+KILLED = """
+import os, signal, sys
+import torch
+from ptd_ext.cli import main
+from ptd_ext.train import checkpoint, steps
+
+where, count = sys.argv[1], int(sys.argv[2])
+calls = 0
+
+def die_at(call):
+    def wrapped(*args, **options):
+        global calls
+        calls += 1
+        if calls == count:
+            if where == "write":
+                real_save(args[0], args[1])
+                os.truncate(args[1], os.path.getsize(args[1]) // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*args, **options)
+    return wrapped
+
+real_save = torch.save
+if where == "write":
+    torch.save = die_at(torch.save)
+else:
+    steps.Steps.step = die_at(steps.Steps.step)
+main(["train", *sys.argv[3:]])
+"""
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    return write_clusters(tmp_path_factory.mktemp("data") / "clusters.npz")
+
+
+def command(clusters, out, method, **changes):
+    values = {**QUICK, "data_root": clusters, "method": method, **changes}
+    return [*flags(values), "--out", str(out)]
+
+
+# Ten steps an epoch: 3 epochs of warm-up, 3 of training, 2 of revision.
+@pytest.mark.parametrize(
+    ("method", "where", "count"),
+    [
+        ("PTD-R-V", "step", 15),
+        ("PTD-R-V", "step", 47),
+        ("PTD-R-V", "step", 73),
+        ("PTD-R-V", "write", 5),
+        ("Co-teaching+", "step", 17),
+        ("Joint", "write", 4),
+    ],
+)
+def test_sigkill(clusters, tmp_path, method, where, count):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    settings = quick_settings(clusters, method=method)
+    train(settings, whole, CPU)
+    killed = run_script(KILLED, where, count, *command(clusters, broken, method))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (broken / "result.json").exists()
+    resumed = run_script(TRAIN, "--out", broken, "--resume", check=0)
+    assert "going on in stage" in resumed.stdout
+    assert outcome(broken) == outcome(whole)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code):
+    """The checkpoint is of the step that was reached, not of the epoch's beginning."""
+    out = tmp_path / "run"
+    arguments = command(clusters, out, "PTD-F", epochs=100000, batch_size=8)
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAIN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not (out / "checkpoint.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert b"continue with" in errors
+    assert b"--resume" in errors
+    assert b"Traceback" not in errors
+    state = torch.load(out / "checkpoint.pt", weights_only=True)
+    assert (state["epoch"], state["step"]) != (0, 0)
+
+
+def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, monkeypatch):
+    from ptd_ext.train import steps
+    from ptd_ext.train.stopping import Stopped
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    settings = quick_settings(clusters, method="PTD-R-V")
+    train(settings, whole, CPU)
+    step, calls = steps.Steps.step, []
+
+    def signalled(self, *arguments):
+        calls.append(1)
+        if len(calls) == 34:
+            signal.raise_signal(signal.SIGTERM)
+        step(self, *arguments)
+
+    monkeypatch.setattr(steps.Steps, "step", signalled)
+    with pytest.raises(Stopped):
+        train(settings, stopped, CPU)
+    state = torch.load(stopped / "checkpoint.pt", weights_only=True)
+    assert (state["stage"], state["epoch"], state["step"]) == (1, 0, 4)
+    train(settings, stopped, CPU, resume=True)
+    assert len(calls) == 80
+    assert outcome(stopped) == outcome(whole)
+
+
+def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
+    from ptd_ext.train import steps
+
+    settings = quick_settings(clusters, method="CE")
+    first = train(settings, tmp_path / "run", CPU)
+    monkeypatch.setattr(steps.Steps, "step", None)
+    assert train(settings, tmp_path / "run", CPU, resume=True) == first
+    with pytest.raises(FileExistsError, match="--resume"):
+        train(settings, tmp_path / "run", CPU)
+
+
+def test_other_settings_are_refused(clusters, tmp_path):
+    out = tmp_path / "run"
+    killed = run_script(KILLED, "step", 15, *command(clusters, out, "CE"))
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(ValueError, match="other settings"):
+        train(quick_settings(clusters, method="CE", lr=0.5), out, CPU, resume=True)
+
+
+def test_a_damaged_checkpoint_is_refused(clusters, tmp_path):
+    out = tmp_path / "run"
+    run_script(KILLED, "step", 15, *command(clusters, out, "CE"))
+    checkpoint = out / "checkpoint.pt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    done = run_script(TRAIN, "--out", out, "--resume", check=2)
+    assert "damaged" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_warmed_up_networks_are_shared(clusters, tmp_path):
+    """A method that finds another's warmed-up network ends where it would have without."""
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    cache = {"warm_up_cache": str(tmp_path / "cache")}
+    train(quick_settings(clusters, method="PTD-R"), alone, CPU)
+    train(quick_settings(clusters, method="Forward", **cache), tmp_path / "forward", CPU)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    train(quick_settings(clusters, method="PTD-R", **cache), shared, CPU)
+    records, result, network = outcome(shared)
+    assert {record["stage"] for record in records} == {"train"}
+    assert (result, network) == outcome(alone)[1:]
+    train(quick_settings(clusters, method="PTD-R", seed=1, **cache), tmp_path / "other", CPU)
+    assert len(list((tmp_path / "cache").iterdir())) == 2

@@ -1,0 +1,109 @@
+"""Settings from defaults, presets, files and flags."""
+
+import argparse
+import dataclasses
+
+import pytest
+
+from ptd_ext.train.config import add_flags, flags_given, read_config, write_config, write_settings
+from ptd_ext.train.presets import resolve
+from ptd_ext.train.settings import SECTIONS, Settings, describe
+
+
+def parse(*arguments):
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return flags_given(parser.parse_args(arguments))
+
+
+def test_every_setting_has_a_section_a_sentence_and_a_flag():
+    for field in dataclasses.fields(Settings):
+        about = describe(field.name)
+        assert about["section"] in SECTIONS
+        assert len(about["help"]) > 5
+        flag = "--" + field.name.replace("_", "-")
+        if about["type"] is bool:
+            assert parse(flag) == {field.name: True}
+            assert parse(flag.replace("--", "--no-", 1)) == {field.name: False}
+        elif about["type"] in (int, float) or about["choices"]:
+            value = about["choices"][-1] if about["choices"] else about["type"](3)
+            assert parse(flag, str(value)) == {field.name: value}
+
+
+def test_flags_of_lists():
+    assert parse("--milestones", "4", "8") == {"milestones": (4, 8)}
+    assert parse("--milestones") == {"milestones": ()}
+    assert parse() == {}
+
+
+def test_a_file_of_settings_comes_back_the_same(tmp_path):
+    settings = resolve({}, {"data": "cifar10", "lr": 1e-05, "milestones": (), "data_root": 'a "b"\\c'})
+    write_settings(settings, tmp_path / "settings.toml")
+    assert resolve(read_config(tmp_path / "settings.toml"), {}) == settings
+    assert "[optimiser]" in (tmp_path / "settings.toml").read_text()
+    write_config({"rate": 0.2, "method": "CE"}, tmp_path / "few.toml")
+    assert read_config(tmp_path / "few.toml") == {"rate": 0.2, "method": "CE"}
+
+
+def test_layers():
+    """Flags over the file over the method over the preset over the data set over defaults."""
+    assert resolve({}, {"data": "fashion_mnist", "preset": "paper"}).network == "resnet18"
+    assert resolve({}, {"data": "fashion_mnist", "preset": "fast"}).network == "lenet5"
+    assert resolve({}, {"data": "cifar10"}).parts == 20
+    assert resolve({}, {"data": "cifar10", "method": "Forward"}).parts == 1
+    assert resolve({"parts": 7}, {"data": "cifar10", "method": "Forward"}).parts == 7
+    assert resolve({"parts": 7}, {"parts": 8}).parts == 8
+
+
+def test_the_paper_s_schedule():
+    paper = resolve({}, {"preset": "paper", "data": "cifar10", "method": "CE"})
+    assert (paper.epochs, paper.lr, paper.momentum, paper.weight_decay) == (100, 0.01, 0.9, 1e-4)
+    assert (paper.milestones, paper.batch_size, paper.network) == ((40, 80), 128, "resnet34")
+    cloth = resolve({}, {"preset": "paper", "data": "clothing1m"})
+    assert (cloth.batch_size, cloth.lr, cloth.weight_decay, cloth.epochs) == (32, 1e-3, 1e-3, 10)
+    assert (cloth.network, cloth.noise) == ("resnet50", "none")
+    mates = resolve({}, {"preset": "paper", "data": "mnist", "method": "Co-teaching"})
+    assert (mates.optimiser, mates.lr, mates.schedule) == ("adam", 1e-3, "linear")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("lr = 'fast'", "lr must be a number; got 'fast'"),
+        ("epochs = 1.5", "epochs must be a whole number"),
+        ("milestones = 3", "milestones must be a list of numbers"),
+        ("learning_rate = 1", "sets learning_rate, which is no setting"),
+        ("batchsize = 1", "Did you mean batch_size?"),
+        ("[optimizer]\nlr = 1.0", "has a section [optimizer]; there are data, method"),
+        ("lr = ", "is not a TOML file"),
+    ],
+)
+def test_a_wrong_file_gets_a_sentence(tmp_path, text, sentence):
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_config(path)
+    assert sentence in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_gets_a_sentence(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no configuration file"):
+        read_config(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rate", 1.0),
+        ("rate", -0.1),
+        ("lr", 0.0),
+        ("noise", "lots"),
+        ("epochs", 0),
+        ("anchor_band", (97.0,)),
+        ("threads", -1),
+    ],
+)
+def test_a_wrong_value_gets_a_sentence(name, value):
+    with pytest.raises(ValueError, match=f"{name} must"):
+        Settings(**{name: value})

@@ -1,0 +1,128 @@
+"""The commands as a user calls them."""
+
+import json
+
+import pytest
+import torch
+from training_cases import QUICK, flags, write_clusters
+
+from ptd_ext import load_noise
+from ptd_ext.cli import main
+from ptd_ext.train.config import read_config
+
+pytest.importorskip("sklearn")
+
+
+@pytest.fixture
+def clusters(tmp_path):
+    return write_clusters(tmp_path / "clusters.npz")
+
+
+def values(clusters, **changes):
+    return {**QUICK, "data_root": clusters, **changes}
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "reproduce", "noise", "info", "selftest"])
+def test_help_teaches(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert f"ptd-ext {command}" in printed
+    assert len(printed) > 300
+
+
+def test_train_without_arguments_is_the_embedded_default(tmp_path, monkeypatch, capsys):
+    """Shortened; digits, 40 % instance noise, PTD beside CE, in a new folder of runs/."""
+    monkeypatch.chdir(tmp_path)
+    short = {"epochs": 2, "warm_up_epochs": 2, "revision_epochs": 1}
+    for number in ("", "-2"):
+        main(["train", *flags(short)])
+        printed = capsys.readouterr().out
+        assert "digits" in printed
+        out = tmp_path / "runs" / f"digits-PTD-F-V-0.4-0{number}"
+        assert "CE  " in printed.split("chosen on noisy validation")[1]
+        assert "PTD-F-V" in printed.split("chosen on noisy validation")[1]
+        kept = read_config(out / "settings.toml")
+        assert (kept["data"], kept["rate"], kept["noise"]) == ("digits", 0.4, "instance")
+        assert (kept["epochs"], kept["against"]) == (2, "CE")
+        result = json.loads((out / "result.json").read_text())
+        assert 0.3 < result["realised_rate"] < 0.5
+        assert result["approximation_error"] > 0
+        assert (out / "against-CE" / "result.json").exists()
+
+
+def test_records_of_epochs(clusters, tmp_path):
+    main(["train", *flags(values(clusters, method="PTD-F")), "--out", str(tmp_path / "run")])
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [(r["stage"], r["epoch"]) for r in records] == [
+        *(("warm up", n) for n in (1, 2, 3)),
+        *(("train", n) for n in (1, 2, 3)),
+    ]
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    best = max(records[3:], key=lambda r: r["validation_accuracy"])
+    assert result["test_accuracy"] == best["test_accuracy"]
+    assert result["test_accuracy_last"] == records[-1]["test_accuracy"]
+    assert result["chosen_epoch"] == best["epoch"]
+
+
+def test_compare_goes_on_where_it_was(clusters, tmp_path, capsys, monkeypatch):
+    arguments = flags({k: v for k, v in values(clusters).items() if k not in ("method", "seed")})
+    command = ["compare", "--methods", "CE", "PTD-F", "--seeds", "2", *arguments]
+    main([*command, "--out", str(tmp_path / "out")])
+    first = capsys.readouterr().out
+    assert len(list((tmp_path / "out").glob("*/*/result.json"))) == 4
+    from ptd_ext.train import steps
+
+    monkeypatch.setattr(steps.Steps, "step", None)
+    main([*command, "--out", str(tmp_path / "out")])
+    table = first[first.index("clean test accuracy") :]
+    assert capsys.readouterr().out.strip() == table.strip()
+
+
+def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
+    path = tmp_path / "noise.safetensors"
+    chosen = flags({"data": "npz", "data_root": clusters, "rate": 0.3, "seed": 5})
+    main(["noise", *chosen, "--out", str(path)])
+    assert "of 700 labels are wrong" in capsys.readouterr().out
+    noise = load_noise(path)
+    runs = {"file": {"noise_file": path}, "made": {"noise": "instance"}}
+    for name, how in runs.items():
+        given = values(clusters, method="CE", seed=5, **how)
+        main(["train", *flags(given), "--out", str(tmp_path / name)])
+    networks = [torch.load(tmp_path / n / "network.pt", weights_only=True) for n in runs]
+    assert all(torch.equal(a, b) for a, b in zip(*(n.values() for n in networks), strict=True))
+    assert noise.realised_rate == pytest.approx(
+        json.loads((tmp_path / "file" / "result.json").read_text())["realised_rate"]
+    )
+    with pytest.raises(SystemExit):
+        main(["noise", *chosen, "--out", str(path)])
+    assert "not overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--data", "mnist", "--data-root", "/nowhere"], "train-images"),
+        (["--data", "fashion"], "one of digits, mnist"),
+        (["--method", "PTD"], "method must be one of CE"),
+        (["--device", "warp:9"], "device must be"),
+        (["--config", "/nowhere.toml"], "no configuration file"),
+        (["--resume"], "--resume needs --out"),
+        (["--network", "alexnet"], "alexnet"),
+    ],
+)
+def test_mistakes_get_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *arguments])
+    assert ended.value.code == 2
+    errors = capsys.readouterr().err
+    assert sentence in errors
+    assert "Traceback" not in errors
+
+
+def test_the_methods_are_listed(capsys):
+    main(["train", "--list"])
+    assert "PTD-R-V" in capsys.readouterr().out.splitlines()

@@ -1,0 +1,75 @@
+"""Two processes train what one does, up to rounding."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from training_cases import CPU, QUICK, flags, quick_settings, write_clusters
+
+from ptd_ext.part_transition import PartTransition
+from ptd_ext.train.session import train
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    return write_clusters(tmp_path_factory.mktemp("data") / "clusters.npz", samples=701)
+
+
+def torchrun(*arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, "-m", "ptd_ext", "train", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+# Revision; selection over the whole batch by two networks; a determinant of the whole batch.
+@pytest.mark.parametrize("method", ["PTD-R-V", "Co-teaching+", "DMI"])
+def test_two_processes(clusters, tmp_path, method):
+    """631 samples in batches of 64: the last batch, and its halves, are uneven."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    train(quick_settings(clusters, method=method), one, CPU)
+    values = {**QUICK, "data_root": clusters, "method": method, "device": "cpu"}
+    printed = torchrun(*flags(values), "--out", str(two))
+    assert "2 processes" in printed
+    assert printed.count("clean test accuracy") == 1
+    results = [json.loads((folder / "result.json").read_text()) for folder in (one, two)]
+    for name in ("test_accuracy", "validation_accuracy", "chosen_epoch"):
+        assert results[0][name] == pytest.approx(results[1][name])
+    networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (one, two)]
+    torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-4)
+    if method == "PTD-R-V":
+        learned = [PartTransition.load(folder / "transition.safetensors") for folder in (one, two)]
+        assert learned[0].slack.abs().max() > 1e-4
+        torch.testing.assert_close(learned[0].slack, learned[1].slack, rtol=1e-2, atol=1e-5)
+
+
+def test_two_processes_resume(clusters, tmp_path):
+    """What one process began, two can end."""
+    from ptd_ext.train import steps
+    from ptd_ext.train.stopping import Stopped
+
+    whole, shared = tmp_path / "whole", tmp_path / "shared"
+    settings = quick_settings(clusters, method="CE", checkpoint_steps=7, device="cpu")
+    train(settings, whole, CPU)
+    with pytest.MonkeyPatch.context() as patch:
+        step, calls = steps.Steps.step, []
+
+        def stop_at(self, *arguments):
+            calls.append(1)
+            if len(calls) == 9:
+                raise Stopped(15)
+            step(self, *arguments)
+
+        patch.setattr(steps.Steps, "step", stop_at)
+        with pytest.raises(Stopped):
+            train(settings, shared, CPU)
+    torchrun("--out", str(shared), "--resume")
+    networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (whole, shared)]
+    torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-5)
