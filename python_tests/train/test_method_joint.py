@@ -155,10 +155,11 @@ def test_a_run_resumed_within_an_epoch_makes_the_same_labels():
             if epoch == 3 and ids[0] == 1:
                 resumed = begun(JointLabels(settings), labels, 3)
                 resumed.load_state_dict(copy.deepcopy(whole.state_dict()))
-                resumed.losses(batch_of(labels[ids], epoch, ids=ids), [z])
+                (again,) = resumed.losses(batch_of(labels[ids], epoch, ids=ids), [z])
                 resumed.end_epoch(None, epoch)
-            whole.losses(batch_of(labels[ids], epoch, ids=ids), [z])
+            (loss,) = whole.losses(batch_of(labels[ids], epoch, ids=ids), [z])
         whole.end_epoch(None, epoch)
+    assert torch.equal(again, loss)  # of labels that were soft already
     assert torch.equal(resumed.soft, whole.soft)
     assert torch.equal(resumed.recent, whole.recent)
 
