@@ -1,0 +1,69 @@
+"""Training where two networks disagree: Decoupling and Co-teaching+."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ptd_ext.train.methods.small_loss import (
+    CoTeaching,
+    Selecting,
+    floor_of,
+    kept_share,
+    smallest,
+)
+from ptd_ext.train.stages import Batch
+
+__all__ = ["CoTeachingPlus", "Decoupling"]
+
+
+def disagreement(logits: list[Tensor]) -> Tensor:
+    """The mask [B] of samples for which two networks predict different classes."""
+    first, second = logits
+    return first.argmax(-1) != second.argmax(-1)
+
+
+class Decoupling(Selecting):
+    """When to update is decoupled from how: where the networks disagree, by cross entropy.
+
+    Wrong labels that both have not learned, or both have, then teach nothing.
+    """
+
+    networks = 2
+
+    def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
+        """The disagreement, for both."""
+        disagree = disagreement(logits)
+        return [disagree, disagree]
+
+    def figures(self) -> dict[str, float]:
+        """The share of samples with disagreement."""
+        return {"disagreeing": super().figures()["kept"]}
+
+
+class CoTeachingPlus(CoTeaching):
+    """Co-teaching inside the disagreement, which keeps the networks from becoming one."""
+
+    tallies = (*CoTeaching.tallies, "disagreeing")
+
+    def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
+        """The peer's ⌊(1 − R(e))·n⌋ smallest losses of the n samples in dispute.
+
+        All n where that is none of them. Where n is 0 the whole batch in the first steps, when the
+        networks may agree for having learned nothing, and nothing later.
+        """
+        disagree = disagreement(logits)
+        size = disagree.sum()
+        self.disagreeing += size
+        if batch.epoch < self.settings.disagreement_start:
+            return super().choose(batch, logits, losses)
+        count = floor_of(kept_share(self.settings, batch.epoch), size)
+        count = torch.where(count == 0, size, count)
+        # The second mask is for losses that are infinite themselves: they tie with those outside.
+        inside = [
+            smallest(loss.masked_fill(~disagree, torch.inf), count) & disagree
+            for loss in reversed(losses)
+        ]
+        if batch.step >= self.settings.disagreement_free_steps:
+            return inside
+        return [mask | (size == 0) for mask in inside]

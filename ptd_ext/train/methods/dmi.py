@@ -1,0 +1,92 @@
+"""DMI: determinant-based mutual information between predictions and noisy labels.
+
+Let Q[i, k] be the joint distribution of label i and predicted class k, estimated on a batch as
+YᵀG/B. Noise that depends on the class only multiplies it by Tᵀ, so |det Q| by |det T|: a constant.
+Maximising log |det Q| on noisy labels is maximising it on the clean ones.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ptd_ext.train.optimise import Schedule
+from ptd_ext.train.settings import Settings
+from ptd_ext.train.stages import Batch, Stage
+
+if TYPE_CHECKING:
+    from ptd_ext.train.run import Run
+
+__all__ = ["FLOOR", "DeterminantInformation", "determinant"]
+
+# Added to |det|, so that a batch in which a class is missing has a finite loss.
+FLOOR = 1e-3
+
+
+def determinant(logits: Tensor, labels: Tensor, *, per_sample: bool = True) -> Tensor:
+    """|det(YᵀG/B)|, without `per_sample` |det(YᵀG)|; float64.
+
+    In float32 a determinant that is the difference of products cancels to noise.
+    """
+    samples, classes = logits.shape
+    g = logits.double().softmax(-1)
+    # Not F.one_hot: its check of the labels waits for the device.
+    y = (labels[:, None] == torch.arange(classes, device=labels.device)).double()
+    counts = y.T @ g
+    return torch.linalg.det(counts / samples if per_sample else counts).abs()
+
+
+class DeterminantInformation(Stage):
+    """−log(|det(YᵀG/B)| + FLOOR), from the network that cross entropy has chosen.
+
+    Args:
+        settings: of the run.
+        per_sample: divide YᵀG by B. The determinant of C balanced classes is then at most C⁻ᶜ,
+            and where that is far below FLOOR the loss is nearly constant. Not divided it is Bᶜ
+            times as large, and FLOOR matters only where a class is missing.
+    """
+
+    total: Tensor  # of the determinants of an epoch, float64 []
+    batches: Tensor  # that they are of, int64 []
+
+    def __init__(self, settings: Settings, *, per_sample: bool = True) -> None:
+        super().__init__()
+        self.name = "train"
+        self.per_sample = per_sample
+        self.epochs = settings.dmi_epochs
+        self.batch_size = settings.dmi_batch_size
+        self.schedule = Schedule.of(settings, optimiser="sgd", lr=settings.dmi_lr, shape="constant")
+        self.start = "chosen"
+        self.full: Tensor | None = None
+        self.register_buffer("total", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """The loss; 0 for a batch of fewer samples than classes, whose determinant is always 0."""
+        (z,) = logits
+        samples, classes = z.shape
+        self.full = torch.full((), samples >= classes, device=z.device)
+        if samples < classes:
+            return [z[:0].sum()]
+        size = determinant(z, batch.labels, per_sample=self.per_sample)
+        self.total += size.detach()
+        self.batches += 1
+        return [-(size + FLOOR).log().to(torch.promote_types(z.dtype, torch.float32))]
+
+    def updates(self) -> list[Tensor] | None:
+        """False for a batch of fewer samples than classes."""
+        return None if self.full is None else [self.full]
+
+    def end_epoch(self, run: Run, epoch: int) -> None:
+        """Sum anew."""
+        self.total.zero_()
+        self.batches.zero_()
+
+    def figures(self) -> dict[str, float]:
+        """The logarithm of the mean determinant, which unlike the loss has no floor."""
+        mean = self.total.item() / max(self.batches.item(), 1)
+        return {"log_det": math.log(max(mean, sys.float_info.min))}

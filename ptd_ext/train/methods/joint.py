@@ -1,0 +1,119 @@
+"""Joint optimisation of network and labels: labels become what the network says of the samples.
+
+The first stage learns the labels, with a learning rate high enough that the network cannot
+memorise wrong ones; the second trains a fresh network on them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ptd_ext.train.optimise import Schedule
+from ptd_ext.train.settings import Settings
+from ptd_ext.train.stages import Batch, Stage
+
+if TYPE_CHECKING:
+    from ptd_ext.train.run import Run
+
+__all__ = ["JointFinal", "JointLabels", "joint_loss", "soft_cross_entropy"]
+
+
+def log_posterior(logits: Tensor) -> Tensor:
+    """The logarithm of g, in float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+
+
+def soft_cross_entropy(log_g: Tensor, soft: Tensor) -> Tensor:
+    """−mean Σ_c s_c·log g_c."""
+    return -(soft * log_g).sum(-1).mean()
+
+
+def joint_loss(log_g: Tensor, soft: Tensor, alpha: float, beta: float) -> Tensor:
+    """−mean Σ_c s_c·log g_c + α·KL(uniform ‖ ḡ) + β·mean entropy(g), ḡ the mean of g.
+
+    Labels that follow the network are best predicted by one class for everything, which α forbids;
+    β moves soft labels towards a decision.
+    """
+    samples, classes = log_g.shape
+    # log ḡ by logsumexp: a class that no sample has keeps a finite loss, and a gradient.
+    log_mean = log_g.logsumexp(0) - math.log(samples)
+    divergence = -math.log(classes) - log_mean.mean()
+    entropy = -(log_g.exp() * log_g).sum(-1).mean()
+    return soft_cross_entropy(log_g, soft) + alpha * divergence + beta * entropy
+
+
+class JointLabels(Stage):
+    """Train on labels that, from some epoch on, are the mean prediction of the last epochs."""
+
+    soft: Tensor  # labels, [N, C]
+    recent: Tensor  # predictions of the last epochs, a ring [joint_average, N, C]
+    noisy: Tensor  # labels as given, [N]
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.name = "relabel"
+        self.settings = settings
+        self.epochs = settings.joint_epochs
+        self.batch_size = settings.batch_size
+        self.schedule = Schedule.of(
+            settings, optimiser="sgd", lr=settings.joint_lr, shape="constant"
+        )
+
+    def begin(self, run: Run) -> None:
+        """Labels are the given ones at first."""
+        noisy = run.problem.train_labels
+        given = F.one_hot(noisy, run.problem.classes).float()
+        self.register_buffer("noisy", noisy, persistent=False)
+        self.register_buffer("soft", given)
+        # A sample that an epoch leaves out still has a distribution in its slot.
+        self.register_buffer("recent", given.repeat(self.settings.joint_average, 1, 1))
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """The joint loss; what the network predicts is kept for the labels to come."""
+        (z,) = logits
+        log_g = log_posterior(z)
+        slot = self.recent[batch.epoch % self.settings.joint_average]
+        slot.index_copy_(0, batch.ids, log_g.detach().exp().to(slot.dtype))
+        soft = self.soft[batch.ids]
+        return [joint_loss(log_g, soft, self.settings.joint_alpha, self.settings.joint_beta)]
+
+    def end_epoch(self, run: Run, epoch: int) -> None:
+        """Make the labels of the next epoch."""
+        if epoch + 1 >= self.settings.joint_soft_from:
+            filled = min(epoch + 1, self.settings.joint_average)
+            self.soft.copy_(self.recent[:filled].mean(0))
+
+    def finish(self, run: Run) -> None:
+        """Keep the labels."""
+        run.kept["soft_labels"] = self.soft
+
+    @torch.no_grad()
+    def figures(self) -> dict[str, float]:
+        """The share of samples whose likeliest label is not the given one."""
+        return {"relabelled": (self.soft.argmax(-1) != self.noisy).float().mean().item()}
+
+
+class JointFinal(Stage):
+    """Train a fresh network on the labels that :class:`JointLabels` has left."""
+
+    soft: Tensor  # [N, C]
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.name = "train"
+        self.epochs = settings.joint_final_epochs
+        self.batch_size = settings.batch_size
+        self.schedule = Schedule.of(settings)
+
+    def begin(self, run: Run) -> None:
+        """Take the labels."""
+        self.register_buffer("soft", run.kept["soft_labels"], persistent=False)
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """Cross entropy with the soft labels."""
+        return [soft_cross_entropy(log_posterior(z), self.soft[batch.ids]) for z in logits]

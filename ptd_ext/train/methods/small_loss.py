@@ -1,0 +1,132 @@
+"""Training on samples of small loss: MentorNet in its self-paced form, and Co-teaching.
+
+Networks learn clean labels first, so that early on a large loss tells of a wrong label. A growing
+share of every batch is left out by it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor
+
+from ptd_ext.functional import forward_loss
+from ptd_ext.train.methods.transition_losses import CrossEntropy
+from ptd_ext.train.settings import Settings
+from ptd_ext.train.stages import Batch
+
+if TYPE_CHECKING:
+    from ptd_ext.train.run import Run
+
+__all__ = ["CoTeaching", "MentorNet", "Selecting", "kept_share", "mean_over", "smallest"]
+
+Count = TypeVar("Count", int, Tensor)
+
+
+def kept_share(settings: Settings, epoch: int) -> Fraction:
+    """1 − R(e). R is 0 in the first epoch and τ in the last of the ramp, and linear between.
+
+    A fraction, since in floats (1 − 0.8) · 10 is a little less than 2, and its floor 1. Of τ the
+    nearest fraction with a small denominator is taken: 4/5, not the float closest to it.
+    """
+    left_out = Fraction(settings.left_out).limit_denominator(10**6)
+    if epoch >= settings.ramp_epochs:
+        return 1 - left_out
+    return 1 - left_out * Fraction(epoch, max(settings.ramp_epochs - 1, 1))
+
+
+def floor_of(share: Fraction, size: Count) -> Count:
+    """⌊share · size⌋, exactly, of a number or of an integer tensor."""
+    return size * share.numerator // share.denominator
+
+
+def smallest(losses: Tensor, count: int | Tensor) -> Tensor:
+    """The mask [B] of the `count` smallest losses; of equal ones the first.
+
+    By ranks, so that `count` may be a tensor: nothing has a shape that the host must wait for.
+    """
+    return losses.argsort(stable=True).argsort() < count
+
+
+def mean_over(losses: Tensor, chosen: Tensor) -> Tensor:
+    """The mean of the chosen losses; of none 0, with a gradient of zeros."""
+    return losses.where(chosen, 0.0).sum() / chosen.sum().clamp(min=1)
+
+
+class Selecting(CrossEntropy):
+    """Mean cross entropy over samples that every step chooses anew, for each network its own.
+
+    A network for which none are chosen stays as it is: no decay of weights, no momentum.
+    """
+
+    # Counts of samples in an epoch, the first being those that the others are shares of. Buffers,
+    # so that a run resumed within an epoch reports the whole of it.
+    tallies: tuple[str, ...] = ("seen", "kept")
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.settings = settings
+        self.some: list[Tensor] | None = None
+        for name in self.tallies:
+            self.register_buffer(name, torch.zeros((), dtype=torch.int64))
+
+    def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
+        """For every network a mask [B], from all networks' detached logits and losses."""
+        raise NotImplementedError
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """The mean over the chosen."""
+        losses = [
+            forward_loss(z, batch.labels, None, self.identity, smoothing=0.0, reduction="none")
+            for z in logits
+        ]
+        with torch.no_grad():
+            chosen = self.choose(
+                batch, [z.detach() for z in logits], [loss.detach() for loss in losses]
+            )
+            self.some = [mask.any() for mask in chosen]
+            self.seen += batch.labels.shape[0]
+            self.kept += chosen[0].sum()
+        return [mean_over(loss, mask) for loss, mask in zip(losses, chosen, strict=True)]
+
+    def updates(self) -> list[Tensor] | None:
+        """Whether any sample was chosen."""
+        return self.some
+
+    def end_epoch(self, run: Run, epoch: int) -> None:
+        """Count anew."""
+        for name in self.tallies:
+            getattr(self, name).zero_()
+
+    def figures(self) -> dict[str, float]:
+        """The counts as shares of the samples seen."""
+        seen, *counts = torch.stack([getattr(self, name) for name in self.tallies]).tolist()
+        return {
+            name: count / max(seen, 1) for name, count in zip(self.tallies[1:], counts, strict=True)
+        }
+
+
+class MentorNet(Selecting):
+    """The ⌊(1 − R(e))·B⌋ samples of the network's own smallest losses."""
+
+    def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
+        """The small losses of each network, for itself."""
+        share = kept_share(self.settings, batch.epoch)
+        count = floor_of(share, batch.labels.shape[0])
+        return [smallest(loss, count) for loss in losses]
+
+
+class CoTeaching(MentorNet):
+    """Two networks, each on the samples that are small-loss to the other.
+
+    They differ in their start, so they mistake different wrong labels for right ones; a network
+    that chose for itself would confirm its own mistakes.
+    """
+
+    networks = 2
+
+    def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
+        """The choices of MentorNet, exchanged."""
+        return super().choose(batch, logits, losses)[::-1]
