@@ -13,11 +13,11 @@ from ptd_ext.train.data.human_labels import HUMAN_LABELS, with_labels
 from ptd_ext.train.data.idx import load_fashion_mnist, load_mnist
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.image_folder import load_image_folder
-from ptd_ext.train.data.locate import MissingFile
+from ptd_ext.train.data.locate import MissingFileError
 from ptd_ext.train.data.news import HEADERS, load_news
 from ptd_ext.train.data.svhn import load_svhn
 
-__all__ = ["HEADERS", "HUMAN_LABELS", "NAMES", "DataSet", "ImageFiles", "MissingFile", "load"]
+__all__ = ["HEADERS", "HUMAN_LABELS", "NAMES", "DataSet", "ImageFiles", "MissingFileError", "load"]
 
 # Every data set, and the options of `load` besides root and seed that mean something to it.
 _OPTIONS: dict[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ def load(
         root: The folder with the data set's files, or one that holds that folder; the .npz file for
             `npz`; of no meaning to `digits`. `fashion_mnist` is also found where Debian's package
             dataset-fashion-mnist puts it.
-        seed: Of the split, where the data set brings no test part (digits, news, npz, image_folder).
+        seed: Of the split, where there is no test part (digits, news, npz, image_folder).
         labels: A file of noisy training labels, CIFAR-10N's `CIFAR-10_human.pt` or a .npz or .npy
             file, for the data sets whose files have an order (mnist, fashion_mnist, svhn, cifar10).
         human_labels: Which labels of that file, one of `HUMAN_LABELS`; by default `worse_label`.

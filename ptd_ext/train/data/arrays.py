@@ -78,18 +78,20 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             members = [name for name in _NAMES if f"{name}.npy" in archive.namelist()]
             total = sum(archive.getinfo(f"{name}.npy").file_size for name in members)
             if total > memory:
-                raise _Refused(f"declares {total:,} bytes, but this machine's memory is {memory:,}")
+                raise _RefusedError(
+                    f"declares {total:,} bytes, but this machine's memory is {memory:,}"
+                )
             for name in members:
                 _check_header(archive, name)
         with np.load(path, allow_pickle=False) as content:
             return {name: content[name] for name in members}
-    except _Refused as error:
+    except _RefusedError as error:
         raise ValueError(f"{path} {error}.") from None
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is cut off, damaged or no .npz file: {error}.") from None
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """The file is intact, and yet not to be loaded."""
 
 
@@ -103,12 +105,16 @@ def _check_header(archive: zipfile.ZipFile, name: str) -> None:
             (2, 0): np.lib.format.read_array_header_2_0,
         }.get(version)
         if reader is None:
-            raise _Refused(f"holds {name} in version {version} of the format, which is for names")
+            raise _RefusedError(
+                f"holds {name} in version {version} of the format, which is for names"
+            )
         shape, _, kind = reader(file)
     if kind.hasobject:
-        raise _Refused(f"must hold numbers; {name} holds Python objects, which could run code")
+        raise _RefusedError(f"must hold numbers; {name} holds Python objects, which could run code")
     if int(np.prod(shape, dtype=object)) * kind.itemsize > size:
-        raise _Refused(f"is damaged: {name} is {list(shape)}, more than its {size:,} bytes hold")
+        raise _RefusedError(
+            f"is damaged: {name} is {list(shape)}, more than its {size:,} bytes hold"
+        )
 
 
 def _inputs(array: np.ndarray, name: str, path: Path) -> Tensor:

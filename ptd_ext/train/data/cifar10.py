@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.locate import MissingFile, check_size
+from ptd_ext.train.data.locate import MissingFileError, check_size
 from ptd_ext.train.data.safe_pickle import read_pickle
 
 __all__ = ["load_cifar10"]
@@ -36,7 +36,7 @@ def load_cifar10(root: Path | str | None) -> DataSet:
     source, places = _source(root)
     if source is None:
         wanted = f"cifar-10-batches-py/, cifar-10-batches-bin/ or {ARCHIVE}"
-        raise MissingFile("cifar10", wanted, places, HOME)
+        raise MissingFileError("cifar10", wanted, places, HOME)
     batches: dict[int, tuple[Tensor, Tensor]] = {}
     test = None
     for name, data in _contents(source):
@@ -47,7 +47,7 @@ def load_cifar10(root: Path | str | None) -> DataSet:
             test = _read(data, where)
     for wanted, found in (("data_batch_1", batches), ("test_batch", test)):
         if not found:
-            raise MissingFile("cifar10", wanted, [source], HOME)
+            raise MissingFileError("cifar10", wanted, [source], HOME)
     # By number: the labels of CIFAR-10N come in this order.
     ordered = [batches[number] for number in sorted(batches)]
     images, labels = (torch.cat(part) for part in zip(*ordered, strict=True))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ptd_ext.train.data.dataset import DataSet
 from ptd_ext.train.data.image_files import CROP, ImageFiles
-from ptd_ext.train.data.locate import MissingFile, find, folders
+from ptd_ext.train.data.locate import MissingFileError, find, folders
 
 __all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "load_clothing1m"]
 
@@ -40,7 +40,7 @@ def load_clothing1m(root: Path | str | None, size: int | None) -> DataSet:
     ):
         path = find([name], [folder] if folder else places)
         if path is None:
-            raise MissingFile("clothing1m", name, [folder] if folder else places, HOME)
+            raise MissingFileError("clothing1m", name, [folder] if folder else places, HOME)
         files[name] = path
     size = CROP if size is None else size
     parts: list[ImageFiles | Tensor] = []
@@ -97,7 +97,7 @@ def _part(
         raise ValueError(f"{keys} must name images; it is empty.")
     # Only the first, as a look at a million files takes minutes.
     if not (folder / files.name(0)).is_file():
-        raise MissingFile("clothing1m", files.name(0), [folder], HOME)
+        raise MissingFileError("clothing1m", files.name(0), [folder], HOME)
     return files, torch.tensor(list(found), dtype=torch.int64)
 
 

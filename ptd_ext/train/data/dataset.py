@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ptd_ext.train.data.image_files import ImageFiles
 
@@ -97,8 +98,8 @@ class DataSet:
                 rows[start : start + len(chunk)] = chunk.flatten(1)
             return rows
         if self.embedding is not None:
-            chunks = [_mean_vectors(tokens, self.embedding) for tokens in inputs.split(512)]
-            return torch.cat(chunks) if chunks else torch.empty(0, self.embedding.shape[1])
+            # embedding_bag leaves the padding out of the mean.
+            return F.embedding_bag(inputs, self.embedding, mode="mean", padding_idx=0)
         return inputs.flatten(1).float()
 
 
@@ -140,10 +141,3 @@ def _check_labels(where: str, samples: int, labels: Tensor, classes: int) -> Non
     if low < 0 or high >= classes:
         bad = low if low < 0 else high
         raise ValueError(f"{where} must have labels 0 to {classes - 1}; got {bad}.")
-
-
-def _mean_vectors(tokens: Tensor, embedding: Tensor) -> Tensor:
-    """The mean of the vectors of every row's tokens other than padding."""
-    known = (tokens != 0).unsqueeze(-1)
-    vectors = embedding[tokens.long()] * known
-    return vectors.sum(1) / known.sum(1).clamp(min=1)

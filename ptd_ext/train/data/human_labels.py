@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.locate import MissingFile, check_size
+from ptd_ext.train.data.locate import MissingFileError, check_size
 
 __all__ = ["HUMAN_LABELS", "with_labels"]
 
@@ -36,7 +36,7 @@ def with_labels(data: DataSet, path: Path | str, which: str | None) -> DataSet:
     """
     path = Path(path)
     if not path.is_file():
-        raise MissingFile("labels", path.name, [path.parent], f"{HOME} (CIFAR-10N)")
+        raise MissingFileError("labels", path.name, [path.parent], f"{HOME} (CIFAR-10N)")
     check_size(path.stat().st_size, path, _MAX_FILE)
     tables = _read(path)
     which = which or HUMAN_LABELS[1]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.locate import MissingFile, check_size, find, folders
+from ptd_ext.train.data.locate import MissingFileError, check_size, find, folders
 
 __all__ = ["load_fashion_mnist", "load_mnist", "read_idx"]
 
@@ -42,9 +42,8 @@ def load_fashion_mnist(root: Path | str | None) -> DataSet:
 def read_idx(path: Path, dimensions: int) -> Tensor:
     """The uint8 tensor of an idx file with that many dimensions."""
     size = path.stat().st_size
-    opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     try:
-        with opened as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             header = file.read(4 + 4 * dimensions)
             if len(header) < 4 + 4 * dimensions:
                 raise ValueError(f"{path} is cut off: it ends within its header.")
@@ -89,7 +88,7 @@ def _load(name: str, places: list[Path], home: str, class_names: tuple[str, ...]
             path = _file(held[0], part, kind) if held else None
             if path is None:
                 wanted = f"{_names(part, kind)[0]} (or .gz)"
-                raise MissingFile(name, wanted, held[:1] or places, home)
+                raise MissingFileError(name, wanted, held[:1] or places, home)
             files.append(path)
         images, labels = read_idx(files[0], 3), read_idx(files[1], 1)
         if len(images) != len(labels):

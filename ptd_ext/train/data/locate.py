@@ -1,17 +1,17 @@
-"""Finding the files of a data set, and saying where they were looked for when they are not there."""
+"""Finding the files of a data set, and saying where they were looked for in vain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["MissingFile", "check_size", "find", "folders"]
+__all__ = ["MissingFileError", "check_size", "find", "folders"]
 
 # More than any of the data sets holds in one file, and less than would bring a machine down.
 MAX_BYTES = 8 << 30
 
 
-class MissingFile(FileNotFoundError):
+class MissingFileError(FileNotFoundError):
     """A file of a data set is in none of the folders where it was looked for."""
 
     def __init__(self, data_set: str, wanted: str, places: Iterable[Path], home: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.locate import MissingFile, check_size
+from ptd_ext.train.data.locate import MissingFileError, check_size
 from ptd_ext.train.data.split import split
 from ptd_ext.train.data.word_vectors import read_vectors
 
@@ -69,7 +69,7 @@ def load_news(
     source, places = _source(root)
     if source is None:
         wanted = "the folders of 20 Newsgroups or an archive of them"
-        raise MissingFile("news", wanted, places, HOME)
+        raise MissingFileError("news", wanted, places, HOME)
 
     ids: dict[str, int] = {}
     texts: list[tuple[str, str, array]] = []

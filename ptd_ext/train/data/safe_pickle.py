@@ -33,7 +33,7 @@ def read_pickle(data: bytes, path: Path | str) -> dict[str, Any]:
     """
     try:
         content = _Reader(io.BytesIO(data), encoding="bytes").load()
-    except _Refused as error:
+    except _RefusedError as error:
         raise ValueError(f"{path} is refused: {error}.") from None
     # A damaged pickle raises whatever the damage makes the reader stumble over.
     except Exception as error:
@@ -43,7 +43,7 @@ def read_pickle(data: bytes, path: Path | str) -> dict[str, Any]:
     return {_text(key): getattr(value, "array", value) for key, value in content.items()}
 
 
-class _Refused(pickle.UnpicklingError):
+class _RefusedError(pickle.UnpicklingError):
     """The pickle asks for something that no array needs."""
 
 
@@ -59,7 +59,7 @@ class _Call:
         return self._make(*arguments)
 
     def __setstate__(self, state: Any) -> None:
-        raise _Refused("it sets attributes of a function")
+        raise _RefusedError("it sets attributes of a function")
 
 
 class _Type:
@@ -70,12 +70,12 @@ class _Type:
     def __init__(self, code: str | bytes, *flags: Any) -> None:
         self.code = _text(code)
         if self.code not in _NUMBERS:
-            raise _Refused(f"it holds an array of type {self.code!r}, which are not numbers")
+            raise _RefusedError(f"it holds an array of type {self.code!r}, which are not numbers")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         order = _text(state[1])
         if order not in ("<", ">", "|", "="):
-            raise _Refused(f"it holds an array of byte order {order!r}")
+            raise _RefusedError(f"it holds an array of byte order {order!r}")
         self.code = order.replace("|", "") + self.code[-2:]
 
 
@@ -87,7 +87,7 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, column_major, data = state
         if not isinstance(kind, _Type) or not isinstance(data, bytes):
-            raise _Refused("it holds an array that is not made of bytes")
+            raise _RefusedError("it holds an array that is not made of bytes")
         # frombuffer shares the bytes: an array is never larger than the file it came from.
         flat = np.frombuffer(data, np.dtype(kind.code))
         self.array = flat.reshape(shape, order="F" if column_major else "C")
@@ -95,7 +95,7 @@ class _Array:
 
 def _encode(text: str, encoding: str | bytes) -> bytes:
     if _text(encoding) != "latin1":
-        raise _Refused(f"it encodes text as {encoding!r}")
+        raise _RefusedError(f"it encodes text as {encoding!r}")
     return str(text).encode("latin-1")
 
 
@@ -117,5 +117,5 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         wanted = f"{module}.{name}"
         if wanted not in _ALLOWED:
-            raise _Refused(f"it asks for {wanted}, which no array of numbers needs")
+            raise _RefusedError(f"it asks for {wanted}, which no array of numbers needs")
         return _ALLOWED[wanted]

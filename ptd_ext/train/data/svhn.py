@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.locate import MissingFile, check_size, find, folders
+from ptd_ext.train.data.locate import MissingFileError, check_size, find, folders
 
 __all__ = ["load_svhn"]
 
@@ -22,7 +22,7 @@ def load_svhn(root: Path | str | None) -> DataSet:
     for name in ("train_32x32.mat", "test_32x32.mat"):
         path = find([name], places)
         if path is None:
-            raise MissingFile("svhn", name, places, HOME)
+            raise MissingFileError("svhn", name, places, HOME)
         parts.append(_read(path))
     (images, labels), test = parts
     mean, std = channel_statistics(images)
@@ -39,15 +39,15 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
         declared = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
         shape, kind = declared.get("X", ((), None))
         if shape[:3] != (32, 32, 3) or len(shape) != 4 or kind != "uint8":
-            raise _Unexpected(f"X must be uint8 [32, 32, 3, n]; got {kind} {list(shape)}")
+            raise _UnexpectedError(f"X must be uint8 [32, 32, 3, n]; got {kind} {list(shape)}")
         if sorted(declared.get("y", ((), None))[0]) != sorted((1, shape[3])):
             found = list(declared.get("y", ((), None))[0])
-            raise _Unexpected(f"y must be [{shape[3]}, 1], one label per image; got {found}")
+            raise _UnexpectedError(f"y must be [{shape[3]}, 1], one label per image; got {found}")
         check_size(32 * 32 * 3 * shape[3], path)
         content = io.loadmat(path, variable_names=["X", "y"])
         images = torch.from_numpy(content["X"]).permute(3, 2, 0, 1).contiguous()
         labels = torch.from_numpy(content["y"].reshape(-1).astype("int64"))
-    except _Unexpected as error:
+    except _UnexpectedError as error:
         raise ValueError(f"{path}: {error}.") from None
     # scipy raises whatever the damage makes it stumble over.
     except Exception as error:
@@ -58,5 +58,5 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
     return images, labels % 10
 
 
-class _Unexpected(ValueError):
+class _UnexpectedError(ValueError):
     """The file can be read, but is not SVHN's."""

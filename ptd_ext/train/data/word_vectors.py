@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.locate import MissingFile, folders
+from ptd_ext.train.data.locate import MissingFileError, folders
 from ptd_ext.train.data.parquet_words import read_words
 
 __all__ = ["read_vectors"]
@@ -41,7 +41,7 @@ def read_vectors(
     if file is not None:
         file = Path(file)
         if not file.is_file():
-            raise MissingFile("news", file.name, [file.parent], HOME)
+            raise MissingFileError("news", file.name, [file.parent], HOME)
         return _select(words, _from_text(file, words), file)
     places = folders(root, ("glove", "glove.6B", "news"))
     found = [
@@ -55,7 +55,7 @@ def read_vectors(
     package = importlib.util.find_spec(_MODULE)
     if package is None or not package.submodule_search_locations:
         wanted = f"word vectors such as glove.6B.50d.txt, or the Python package {PACKAGE}"
-        raise MissingFile("news", wanted, places, HOME)
+        raise MissingFileError("news", wanted, places, HOME)
     folder = Path(package.submodule_search_locations[0]) / "data"
     return _select(words, _from_package(folder, words), folder)
 
@@ -111,7 +111,7 @@ def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarra
     listed, matrix = folder / "glove_6B_index.parquet", folder / "glove_6B_50d_emb.npy"
     for path in (listed, matrix):
         if not path.is_file():
-            raise MissingFile(f"the package {PACKAGE}", path.name, [folder], HOME)
+            raise MissingFileError(f"the package {PACKAGE}", path.name, [folder], HOME)
     names = read_words(listed)
     rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
     if rows.ndim != 2 or len(rows) != len(names):
