@@ -37,12 +37,16 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
         raise ModuleNotFoundError('svhn needs scipy: pip install "ptd_ext[train]".') from None
     try:
         declared = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
-        shape, kind = declared.get("X", ((), None))
+        missing = {"X", "y"} - set(declared)
+        if missing:
+            raise _UnexpectedError(f"{min(missing)} is missing; it is cut off or no SVHN file")
+        (shape, kind), (label_shape, _) = declared["X"], declared["y"]
         if shape[:3] != (32, 32, 3) or len(shape) != 4 or kind != "uint8":
             raise _UnexpectedError(f"X must be uint8 [32, 32, 3, n]; got {kind} {list(shape)}")
-        if sorted(declared.get("y", ((), None))[0]) != sorted((1, shape[3])):
-            found = list(declared.get("y", ((), None))[0])
-            raise _UnexpectedError(f"y must be [{shape[3]}, 1], one label per image; got {found}")
+        if sorted(label_shape) != sorted((1, shape[3])):
+            raise _UnexpectedError(
+                f"y must be [{shape[3]}, 1], one label per image; got {list(label_shape)}"
+            )
         check_size(32 * 32 * 3 * shape[3], path)
         content = io.loadmat(path, variable_names=["X", "y"])
         images = torch.from_numpy(content["X"]).permute(3, 2, 0, 1).contiguous()

@@ -119,4 +119,8 @@ def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarra
             f"{matrix} must have a row for each of the {len(names):,} words in {listed}; "
             f"got {list(rows.shape)}."
         )
-    return {word: rows[row] for row, word in enumerate(names) if word in words}
+    vectors: dict[str, np.ndarray] = {}
+    for row, word in enumerate(names):
+        if word in words:
+            vectors.setdefault(word, rows[row])
+    return vectors
