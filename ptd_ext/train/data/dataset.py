@@ -1,0 +1,143 @@
+"""What every data set is to the training: inputs, labels, and where noise is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ptd_ext.train.data.image_files import ImageFiles
+
+__all__ = ["DataSet", "channel_statistics"]
+
+# Side of the images that noise is computed from where the images are files. A million rows of
+# 3 · 224² numbers fit no memory; 3 · 32² is the size of CIFAR-10's rows.
+NOISE_IMAGE_SIZE = 32
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Training and test samples, in the form in which they are kept in memory.
+
+    Inputs are one of uint8 images [N, channels, H, W], float32 images of that shape, float32 rows
+    [N, D], int32 tokens [N, L] that index the rows of `embedding`, or `ImageFiles`.
+
+    Args:
+        name: What `load` was asked for.
+        train_inputs: As above.
+        train_labels: int64 [N]; clean unless `noisy`.
+        test_inputs: Like `train_inputs`.
+        test_labels: int64, clean.
+        classes: Labels are 0 … classes − 1.
+        class_names: One for every class.
+        mean: Per channel over the training images, of uint8 values divided by 255 and of float
+            values as they are; None for what is not images.
+        std: Likewise.
+        noisy: Whether `train_labels` hold real noise, so that none is to be added.
+        clean_labels: Of the training samples, where `noisy` and yet known.
+        embedding: float32 [V, D], the vectors of the words that tokens mean; row 0 is padding.
+        validation: Positions in the training samples of a validation part that the data set itself
+            sets apart; None where it leaves that to the training.
+    """
+
+    name: str
+    train_inputs: Tensor | ImageFiles
+    train_labels: Tensor
+    test_inputs: Tensor | ImageFiles
+    test_labels: Tensor
+    classes: int
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    noisy: bool = False
+    clean_labels: Tensor | None = None
+    embedding: Tensor | None = None
+    validation: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.class_names) != self.classes:
+            raise ValueError(
+                f"{self.name} must have one name for each of {self.classes} classes; "
+                f"got {len(self.class_names)}."
+            )
+        parts = [
+            ("training", self.train_inputs, self.train_labels),
+            ("test", self.test_inputs, self.test_labels),
+        ]
+        if self.clean_labels is not None:
+            parts.append(("training", self.train_inputs, self.clean_labels))
+        for part, inputs, labels in parts:
+            _check_labels(f"{self.name}'s {part} part", len(inputs), labels, self.classes)
+        one, other = self.sample_shape, _sample_shape(self.test_inputs)
+        if one != other:
+            raise ValueError(
+                f"{self.name} must have test samples of the training samples' shape {list(one)}; "
+                f"got {list(other)}."
+            )
+
+    @property
+    def sample_shape(self) -> torch.Size:
+        """The shape of one sample."""
+        return _sample_shape(self.train_inputs)
+
+    def noise_features(self) -> Tensor:
+        """float32 [N, D], the rows that instance-dependent noise is computed from.
+
+        Raw pixels 0 … 255 of images, rows as they are, and the mean vector of a text's words (zero
+        for a text without any). Image files are decoded at 32 × 32 pixels for it.
+        """
+        inputs = self.train_inputs
+        if isinstance(inputs, ImageFiles):
+            inputs = inputs.resized(NOISE_IMAGE_SIZE)
+            rows = torch.empty(len(inputs), inputs.sample_shape.numel())
+            for start in range(0, len(inputs), _CHUNK):
+                chunk = inputs[start : start + _CHUNK]
+                rows[start : start + len(chunk)] = chunk.flatten(1)
+            return rows
+        if self.embedding is not None:
+            # embedding_bag leaves the padding out of the mean.
+            return F.embedding_bag(inputs, self.embedding, mode="mean", padding_idx=0)
+        return inputs.flatten(1).float()
+
+
+def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of every channel of images [N, channels, H, W].
+
+    uint8 values count as fractions of 255. A channel that never changes gets the deviation 1, by
+    which it can be divided.
+    """
+    means, deviations = [], []
+    for channel in images.unbind(1):
+        if images.dtype == torch.uint8:
+            # Counting the 256 values is exact and needs no copy of the images as floats.
+            counts = torch.bincount(channel.reshape(-1), minlength=256).double()
+            values = torch.arange(256, dtype=torch.float64) / 255
+            mean = float((counts * values).sum() / counts.sum())
+            variance = float((counts * (values - mean) ** 2).sum() / counts.sum())
+        else:
+            mean = float(channel.mean(dtype=torch.float64))
+            variance = sum(float(((c.double() - mean) ** 2).sum()) for c in channel.split(_CHUNK))
+            variance /= channel.numel()
+        means.append(mean)
+        deviations.append(variance**0.5 or 1.0)
+    return tuple(means), tuple(deviations)
+
+
+def _sample_shape(inputs: Tensor | ImageFiles) -> torch.Size:
+    return inputs.sample_shape if isinstance(inputs, ImageFiles) else inputs.shape[1:]
+
+
+def _check_labels(where: str, samples: int, labels: Tensor, classes: int) -> None:
+    if samples == 0:
+        raise ValueError(f"{where} must have samples; it has none.")
+    if labels.dtype != torch.int64 or labels.shape != (samples,):
+        raise ValueError(
+            f"{where} must have int64 labels [{samples}]; got {labels.dtype} {list(labels.shape)}."
+        )
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        bad = low if low < 0 else high
+        raise ValueError(f"{where} must have labels 0 to {classes - 1}; got {bad}.")

@@ -1,0 +1,122 @@
+"""Images that stay files until a batch needs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["ImageFiles"]
+
+# What the usual evaluation of ImageNet networks does: shorter side 256, the middle 224 × 224.
+CROP = 224
+RESIZED = 256
+# Pillow only warns of sizes like this; a file of a few kilobytes can claim gigabytes.
+MAX_PIXELS = 64_000_000
+# Pillow can do more, some of it by running other programs (EPS).
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+_THREADS = 8
+
+
+class ImageFiles:
+    """`files[index]` decodes those images: uint8 [n, 3, size, size], always the same pixels.
+
+    The shorter side is resized to size · 256 / 224 pixels and the middle size × size cut out;
+    nothing is random. Names are kept as one string of bytes, so that a million of them take some
+    tens of megabytes.
+
+    Args:
+        root: The folder that the names are relative to.
+        names: Of the files.
+        size: Height and width of the decoded images.
+    """
+
+    def __init__(self, root: Path | str, names: Iterable[str], size: int = CROP) -> None:
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"size must be a whole number of pixels, at least 1; got {size}.")
+        self.root = Path(root)
+        self.size = size
+        blob, ends = bytearray(), []
+        for name in names:
+            blob += os.fsencode(name)
+            ends.append(len(blob))
+        self._names = bytes(blob)
+        self._ends = np.array(ends, dtype=np.int64)
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_process = 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def sample_shape(self) -> torch.Size:
+        """The shape of one decoded image."""
+        return torch.Size((3, self.size, self.size))
+
+    def name(self, position: int) -> str:
+        """The file of one sample, relative to the root."""
+        start = self._ends[position - 1] if position else 0
+        return os.fsdecode(self._names[start : self._ends[position]])
+
+    def resized(self, size: int) -> ImageFiles:
+        """The same files, decoded at another size."""
+        other = ImageFiles(self.root, (), size)
+        other._names, other._ends = self._names, self._ends
+        return other
+
+    def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray | Tensor) -> Tensor:
+        positions = np.arange(len(self))[index.cpu().numpy() if torch.is_tensor(index) else index]
+        if positions.ndim == 0:
+            return self._decode(int(positions))
+        if positions.ndim != 1:
+            raise ValueError(f"files[index] must get an index [n]; got {list(positions.shape)}.")
+        images = torch.empty(len(positions), *self.sample_shape, dtype=torch.uint8)
+
+        def fill(place: int) -> None:
+            images[place] = self._decode(int(positions[place]))
+
+        # list() waits for all of them, and raises what one of them raised.
+        list(self._threads().map(fill, range(len(positions))))
+        return images
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_pool": None}
+
+    def _threads(self) -> ThreadPoolExecutor:
+        # A forked process inherits the object but not its threads.
+        if self._pool is None or self._pool_process != os.getpid():
+            self._pool = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
+            self._pool_process = os.getpid()
+        return self._pool
+
+    def _decode(self, position: int) -> Tensor:
+        try:
+            from PIL import Image
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                'Image files need Pillow: pip install "ptd_ext[train]".'
+            ) from None
+        path = self.root / self.name(position)
+        if not path.is_file():
+            raise FileNotFoundError(f"The image {path} is listed, but there is no such file.")
+        try:
+            with Image.open(path, formats=FORMATS) as image:
+                width, height = image.size
+                if width * height > MAX_PIXELS:
+                    raise ValueError(f"{width} × {height} pixels, more than {MAX_PIXELS:,}")
+                image = image.convert("RGB")
+        # Decoders raise whatever the damage makes them stumble over.
+        except Exception as error:
+            raise ValueError(f"The image {path} cannot be read: {error}.") from error
+        shorter = round(self.size * RESIZED / CROP)
+        scale = shorter / min(width, height)
+        wide, high = max(shorter, int(width * scale)), max(shorter, int(height * scale))
+        left, top = round((wide - self.size) / 2), round((high - self.size) / 2)
+        image = image.resize((wide, high), Image.Resampling.BILINEAR)
+        image = image.crop((left, top, left + self.size, top + self.size))
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1)

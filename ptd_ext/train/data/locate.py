@@ -1,0 +1,45 @@
+"""Finding the files of a data set, and saying where they were looked for in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+__all__ = ["MissingFileError", "check_size", "find", "folders"]
+
+# More than any of the data sets holds in one file, and less than would bring a machine down.
+MAX_BYTES = 8 << 30
+
+
+class MissingFileError(FileNotFoundError):
+    """A file of a data set is in none of the folders where it was looked for."""
+
+    def __init__(self, data_set: str, wanted: str, places: Iterable[Path], home: str) -> None:
+        where = ", ".join(str(place) for place in places) or "no folder, as none was given"
+        super().__init__(
+            f"{data_set} needs {wanted}; looked in {where}. The official files are at {home}."
+        )
+
+
+def folders(root: Path | str | None, below: Sequence[str]) -> list[Path]:
+    """The root and those folders below it, whether or not they exist."""
+    if root is None:
+        return []
+    return [Path(root), *(Path(root) / name for name in below)]
+
+
+def find(names: Sequence[str], places: Iterable[Path]) -> Path | None:
+    """The first file with one of the names, folder by folder."""
+    for place in places:
+        for name in names:
+            if (place / name).is_file():
+                return place / name
+    return None
+
+
+def check_size(size: int, path: Path | str, limit: int = MAX_BYTES) -> None:
+    """Refuse a size that a file declares before anything is allocated for it."""
+    if size > limit:
+        raise ValueError(
+            f"{path} declares {size:,} bytes, more than the {limit:,} that such a file may hold."
+        )

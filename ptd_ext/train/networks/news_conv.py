@@ -1,0 +1,55 @@
+"""The network for NEWS: word vectors, three convolutions over the text, one full layer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["NewsConv"]
+
+WIDTH, KERNEL, POOL = 128, 5, 5
+
+
+class NewsConv(nn.Module):
+    """Three 1-D convolutions with ReLU on word vectors, the maximum over the text, a linear layer.
+
+    The paper says no more than three convolutional layers and one fully connected. Width, kernel
+    and pooling are those of the usual example of GloVe on these messages: 128 channels, kernel 5,
+    after the first two layers the maximum of every 5 positions. The maximum over what is left of
+    the text is the representation.
+
+    Args:
+        classes: C.
+        embedding: float [V, D]; row 0 is padding.
+        trainable: Whether the vectors are learned on. They stay as they are by default, as their
+            number of parameters is many times the rest's.
+    """
+
+    def __init__(self, classes: int, embedding: Tensor, trainable: bool = False) -> None:
+        super().__init__()
+        if embedding.dim() != 2 or not embedding.is_floating_point():
+            raise ValueError(
+                f"embedding must be floats [V, D]; got {embedding.dtype} {list(embedding.shape)}."
+            )
+        # A copy: two networks trained together do not share it.
+        self.embedding = nn.Embedding.from_pretrained(
+            embedding.detach().clone(), freeze=not trainable, padding_idx=0
+        )
+        widths = (embedding.shape[1], WIDTH, WIDTH, WIDTH)
+        # Padded, so that even a text of one word gets through all three.
+        self.conv1, self.conv2, self.conv3 = (
+            nn.Conv1d(before, after, KERNEL, padding=KERNEL // 2)
+            for before, after in pairwise(widths)
+        )
+        self.fc = nn.Linear(WIDTH, classes)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The representation [N, 128] and the logits [N, C] of tokens [N, L]."""
+        x = self.embedding(tokens).transpose(1, 2)
+        # The maximum of ReLUs is the ReLU of the maximum: pooling first leaves a fifth of them.
+        x = F.relu(F.max_pool1d(self.conv1(x), POOL, ceil_mode=True))
+        x = F.relu(F.max_pool1d(self.conv2(x), POOL, ceil_mode=True))
+        representation = F.relu(self.conv3(x).amax(2))
+        return representation, self.fc(representation)

@@ -1,0 +1,62 @@
+"""Weights from a file to start training from."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["load_weights"]
+
+LAST = "fc"
+
+
+def load_weights(network: nn.Module, path: Path | str) -> None:
+    """Load a state dict into the network; it runs no code of the file.
+
+    The last layer, called `fc`, keeps its fresh weights where the file's is for another number of
+    classes. Every other parameter must be there, in the same shape.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"weights must be a file with a state dict; {path} is not a file.")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{path} is refused: it holds more than tensors ({str(error).splitlines()[0]})."
+        ) from None
+    # Damaged files raise whatever the damage makes the readers stumble over.
+    except Exception as error:
+        raise ValueError(f"{path} is cut off, damaged or of another format: {error}.") from error
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise ValueError(f"{path} must hold a state dict, tensors by name, and nothing else.")
+
+    own = network.state_dict()
+    for name in (f"{LAST}.weight", f"{LAST}.bias"):
+        if name in own and name in state and own[name].shape[0] != state[name].shape[0]:
+            state = {**state, name: own[name]}
+    kind = type(network).__name__
+    # Files from before torch 0.4.1 have no counters of batches; they only matter without momentum.
+    missing = sorted(n for n in own if n not in state and not n.endswith("num_batches_tracked"))
+    unknown = sorted(name for name in state if name not in own)
+    if missing or unknown:
+        what = f"{missing[0]} is missing" if missing else f"{unknown[0]} is not one of them"
+        raise ValueError(
+            f"{path} must hold the weights of this {kind}; {what} "
+            f"({len(missing)} missing, {len(unknown)} unknown of {len(own)})."
+        )
+    for name, value in state.items():
+        if value.shape != own[name].shape:
+            raise ValueError(
+                f"{path} must hold the weights of this {kind}; {name} must be "
+                f"{list(own[name].shape)}, got {list(value.shape)}."
+            )
+    network.load_state_dict(state, strict=False)

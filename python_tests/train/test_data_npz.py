@@ -1,0 +1,132 @@
+"""Digits, .npz files, the arguments of `load`, and DataSet's own checks."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from ptd_ext.train import data
+
+RANDOM = np.random.default_rng(0)
+
+
+def save(tmp_path, **arrays):
+    np.savez_compressed(tmp_path / "d.npz", **arrays)
+    return tmp_path / "d.npz"
+
+
+def test_digits():
+    pytest.importorskip("sklearn")
+    one, same, other = (data.load("digits", None, seed=seed) for seed in (0, 0, 1))
+    assert one.train_inputs.shape == (1438, 1, 8, 8)
+    assert one.test_inputs.shape == (359, 1, 8, 8)
+    assert one.train_inputs.dtype == torch.uint8
+    assert one.train_inputs.max() == 255
+    assert torch.equal(one.train_inputs, same.train_inputs)
+    assert not torch.equal(one.train_labels, other.train_labels)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((10, 6, 5), (1, 6, 5)), ((10, 6, 5, 3), (3, 6, 5)), ((10, 3, 6, 5), (3, 6, 5))],
+)
+def test_images(tmp_path, shape, expected):
+    x = RANDOM.integers(0, 256, shape, dtype=np.uint8)
+    path = save(tmp_path, x=x, y=np.arange(10) % 3, x_test=x[:4], y_test=np.arange(4) % 3)
+    d = data.load("npz", path)
+    assert d.train_inputs.shape == (10, *expected)
+    assert d.train_inputs.dtype == torch.uint8
+    assert d.classes == 3
+    assert len(d.mean) == expected[0]
+    chosen = x[7, 2, 4, 1] if shape[-1] == 3 else x[7, 1, 2, 4] if len(shape) == 4 else x[7, 2, 4]
+    assert d.train_inputs[7, min(1, expected[0] - 1), 2, 4] == chosen
+    assert d.clean_labels is None
+
+
+def test_rows_are_split_by_the_seed(tmp_path):
+    x = RANDOM.normal(size=(20, 4))
+    path = save(tmp_path, x=x, y=np.arange(20, dtype=np.uint8))
+    d = data.load("npz", path, seed=3)
+    assert (len(d.train_inputs), len(d.test_inputs)) == (16, 4)
+    assert d.train_inputs.dtype == torch.float32
+    assert d.mean is None
+    assert sorted(d.train_labels.tolist() + d.test_labels.tolist()) == list(range(20))
+    assert torch.equal(d.noise_features(), torch.from_numpy(x[d.train_labels]).float())
+    assert torch.equal(d.test_labels, data.load("npz", path, seed=3).test_labels)
+    assert not torch.equal(d.test_labels, data.load("npz", path, seed=4).test_labels)
+
+
+def test_float_images_keep_their_values(tmp_path):
+    x = RANDOM.normal(size=(9, 3, 8, 8)).astype(">f8")
+    d = data.load("npz", save(tmp_path, x=x, y=np.arange(9) % 2, x_test=x, y_test=np.arange(9) % 2))
+    assert torch.equal(d.train_inputs, torch.from_numpy(x.astype("f4")))
+    assert d.mean == pytest.approx(x.mean((0, 2, 3)).tolist(), abs=1e-6)
+    assert d.std == pytest.approx(x.std((0, 2, 3)).tolist(), abs=1e-6)
+
+
+def test_clean_labels(tmp_path):
+    clean = np.arange(20) % 5
+    x = np.stack([clean, clean], 1).astype(np.float32)
+    d = data.load("npz", save(tmp_path, x=x, y=np.roll(clean, 1), y_clean=clean))
+    assert d.noisy
+    assert torch.equal(d.clean_labels, d.train_inputs[:, 0].long())
+    assert torch.equal(d.test_labels, d.test_inputs[:, 0].long())
+    assert torch.equal((d.clean_labels - 1) % 5, d.train_labels)
+
+
+X, Y = np.zeros((4, 3)), np.arange(4) % 2
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"y": Y}, "must hold x and y; it holds y"),
+        ({"x": X, "y": Y, "x_test": X}, "both x_test and y_test, or neither"),
+        ({"x": X, "y": Y[:3]}, "x has 4 samples, y 3 labels"),
+        ({"x": X, "y": Y, "y_clean": Y[:2]}, "y_clean 2 labels"),
+        ({"x": X, "y": Y - 1}, "must not be negative; got -1"),
+        ({"x": X, "y": Y * 0.5}, r"y of .* whole numbers \[N\]; got float64"),
+        ({"x": X.astype(int), "y": Y}, "x of .* must be uint8 images.*; got int64"),
+        ({"x": X * np.nan, "y": Y}, "must be finite"),
+        ({"x": X, "y": Y, "x_test": X[:, :2], "y_test": Y}, r"shape \[3\]; got \[2\]"),
+        ({"x": X, "y": np.array([{}] * 4)}, "y holds Python objects, which could run code"),
+    ],
+)
+def test_wrong_content(tmp_path, arrays, message):
+    with pytest.raises(ValueError, match=message):
+        data.load("npz", save(tmp_path, **arrays))
+
+
+def test_damaged(tmp_path):
+    path = save(tmp_path, x=X, y=Y)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"cut off, damaged or no \.npz"):
+        data.load("npz", path)
+    with pytest.raises(FileNotFoundError, match="is not a file"):
+        data.load("npz", tmp_path)
+    with pytest.raises(ValueError, match="npz needs root"):
+        data.load("npz", None)
+
+
+def test_a_shape_that_lies_reserves_nothing(tmp_path):
+    lie = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**14, 3)}
+    np.lib.format.write_array_header_1_0(lie, header)
+    with zipfile.ZipFile(tmp_path / "d.npz", "w") as archive:
+        archive.writestr("x.npy", lie.getvalue())
+        archive.writestr("y.npy", b"")
+    with pytest.raises(ValueError, match=r"x is .*, more than its"):
+        data.load("npz", tmp_path / "d.npz")
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match=r"one of digits, mnist, .*; got 'imagenet'"):
+        data.load("imagenet", None)
+    with pytest.raises(ValueError, match="headers has no meaning for digits; got 'keep'"):
+        data.load("digits", None, headers="keep")
+    assert (
+        *("digits", "mnist", "fashion_mnist", "svhn", "cifar10"),
+        *("news", "clothing1m", "npz", "image_folder"),
+    ) == data.NAMES
