@@ -154,6 +154,12 @@ class Settings:
     joint_final_epochs: int = _setting(120, "baselines", "Joint: of the fresh network")
     dmi_epochs: int = _setting(100, "baselines", "DMI: after pre-training")
     dmi_lr: float = _setting(1e-6, "baselines", "DMI: learning rate")
+    dmi_per_sample: bool = _setting(
+        False,
+        "baselines",
+        "DMI: divide by the batch size within the determinant, which at ten classes leaves next to "
+        "no gradient",
+    )
     dmi_batch_size: int = _setting(256, "baselines", "DMI: samples of a step")
 
     device: str = _setting("auto", "run", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
@@ -189,6 +195,8 @@ class Settings:
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative; got {getattr(self, name)}.")
+        if self.forget_rate > 1:
+            raise ValueError(f"forget_rate must be at most 1; got {self.forget_rate}.")
         if len(self.anchor_band) != 2:
             raise ValueError(f"anchor_band must be two percentiles; got {list(self.anchor_band)}.")
 
@@ -206,8 +214,10 @@ _POSITIVE = [
     "anchor_count",
     "batch_size",
     "dmi_batch_size",
+    "dmi_lr",
     "epochs",
     "joint_average",
+    "joint_lr",
     "lr",
     "nmf_turns",
     "parts",
@@ -217,9 +227,12 @@ _POSITIVE = [
 _NOT_NEGATIVE = [
     "checkpoint_steps",
     "data_limit",
+    "disagreement_free_steps",
+    "disagreement_start",
     "dmi_epochs",
     "joint_epochs",
     "joint_final_epochs",
+    "joint_soft_from",
     "max_importance",
     "momentum",
     "ramp_epochs",

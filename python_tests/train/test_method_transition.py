@@ -44,7 +44,9 @@ def noisy_probability(run, batch, logits, slack=None):
     """(T'(x)ᵀg)_ȳ sample by sample, T' = T(x) + ΔT clamped and normalised."""
     found = []
     for row, (n, label) in enumerate(zip(batch.ids.tolist(), batch.labels.tolist(), strict=True)):
-        matrix = sum(run.kept["weights"][n, j] * run.kept["parts"][j] for j in range(len(run.kept["parts"])))
+        matrix = sum(
+            run.kept["weights"][n, j] * run.kept["parts"][j] for j in range(len(run.kept["parts"]))
+        )
         if slack is not None:
             matrix = (matrix + slack).clamp(min=0)
             matrix = matrix / matrix.sum(1, keepdim=True)

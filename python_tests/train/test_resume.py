@@ -7,7 +7,16 @@ import time
 
 import pytest
 import torch
-from training_cases import CPU, QUICK, TRAIN, flags, outcome, quick_settings, run_script, write_clusters
+from training_cases import (
+    CPU,
+    QUICK,
+    TRAIN,
+    flags,
+    outcome,
+    quick_settings,
+    run_script,
+    write_clusters,
+)
 
 from ptd_ext.train.session import train
 

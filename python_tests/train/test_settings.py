@@ -37,7 +37,9 @@ def test_flags_of_lists():
 
 
 def test_a_file_of_settings_comes_back_the_same(tmp_path):
-    settings = resolve({}, {"data": "cifar10", "lr": 1e-05, "milestones": (), "data_root": 'a "b"\\c'})
+    settings = resolve(
+        {}, {"data": "cifar10", "lr": 1e-05, "milestones": (), "data_root": 'a "b"\\c'}
+    )
     write_settings(settings, tmp_path / "settings.toml")
     assert resolve(read_config(tmp_path / "settings.toml"), {}) == settings
     assert "[optimiser]" in (tmp_path / "settings.toml").read_text()

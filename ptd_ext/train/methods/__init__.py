@@ -21,7 +21,10 @@ METHODS: dict[str, Callable[[Settings], list[Stage]]] = {
     "Co-teaching": lambda s: [CoTeaching(s)],
     "Co-teaching+": lambda s: [CoTeachingPlus(s)],
     "Joint": lambda s: [JointLabels(s), JointFinal(s)],
-    "DMI": lambda s: [CrossEntropy(s, "pre-train"), DeterminantInformation(s)],
+    "DMI": lambda s: [
+        CrossEntropy(s, "pre-train"),
+        DeterminantInformation(s, per_sample=s.dmi_per_sample),
+    ],
     "Forward": lambda s: [WarmUp(s), Through(s, "forward")],
     "Reweight": lambda s: [WarmUp(s), Through(s, "reweight")],
     "T-Revision": lambda s: [WarmUp(s), Through(s, "reweight"), Revision(s, "reweight")],
