@@ -46,7 +46,8 @@ class Schedule:
         return cls(**{**values, **changes})
 
     def build(self, parameters: Iterable[Tensor]) -> Optimizer:
-        """The fused optimiser: one kernel for all parameters, on the CPU too."""
+        """The fused optimiser of those that learn: one kernel for all, on the CPU too."""
+        parameters = [parameter for parameter in parameters if parameter.requires_grad]
         if self.optimiser == "adam":
             return Adam(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
         optimiser = SGD(
