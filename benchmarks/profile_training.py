@@ -1,0 +1,125 @@
+"""Where the time of a training step goes: data, network, loss, optimiser.
+
+LeNet-5 on 28 × 28 images in batches of 128, PTD-R with 10 parts, the driver's own pieces, timed one
+by one: the loss is differentiated to the logits by itself, which is what the driver's one backward
+pass does first. Prints a table and writes a CSV.
+
+    python benchmarks/profile_training.py [--threads 1] [--steps 200] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import machine, write_csv
+
+from ptd_ext.train.presets import resolve
+from ptd_ext.train.problem import load_problem
+from ptd_ext.train.run import Run
+from ptd_ext.train.stages import Batch
+from ptd_ext.train.steps import Steps, order
+
+CLASSES = 10
+SIZES = {"network": "lenet5", "data": "npz", "preset": "fast", "method": "PTD-R"}
+
+
+def images(path: Path, samples: int = 20_000) -> Path:
+    """Random images: their values do not matter to the time."""
+    generator = np.random.default_rng(0)
+
+    def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
+        x = generator.integers(256, size=(count, 28, 28), dtype=np.uint8)
+        return x, generator.integers(CLASSES, size=count)
+
+    (x, y), (x_test, y_test) = draw(samples), draw(1000)
+    np.savez(path, x=x, y=y, x_test=x_test, y_test=y_test)
+    return path
+
+
+def training_steps(folder: Path) -> Steps:
+    """The main stage of PTD-R, with a made-up T(x) instead of a warmed-up network's."""
+    settings = resolve(SIZES, {"data_root": str(images(folder / "images.npz")), "noise": "symmetric"})
+    run = Run(settings, load_problem(settings), torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    size = run.problem.train_size
+    run.kept["weights"] = torch.rand(size, settings.parts, generator=generator).softmax(-1)
+    shape = (settings.parts, CLASSES, CLASSES)
+    run.kept["parts"] = torch.randn(shape, generator=generator).softmax(-1)
+    stage = run.stages[1]
+    stage.begin(run)
+    return Steps(stage, [run._network(1, 0, None)], run.problem, settings, run.device, run.ranks)
+
+
+def one_step(steps: Steps, ids: torch.Tensor) -> dict[str, float]:
+    """Seconds of every piece of a step."""
+    seconds, marks = {}, [time.perf_counter()]
+
+    def mark(name: str) -> None:
+        marks.append(time.perf_counter())
+        seconds[name] = marks[-1] - marks[-2]
+
+    network, (optimiser,) = steps.networks[0], steps.optimisers
+    inputs = steps.problem.train.fetch(ids, steps.device)
+    labels = steps.problem.train_labels[ids]
+    mark("data")
+    logits = network(inputs)[1]
+    mark("network, forward")
+    leaf = logits.detach().requires_grad_()
+    (loss,) = steps.stage.losses(Batch(ids, labels, 0, 0), [leaf])
+    loss.backward()
+    mark("loss, forward and backward")
+    optimiser.zero_grad()
+    logits.backward(leaf.grad)
+    mark("network, backward")
+    optimiser.step()
+    mark("optimiser")
+    return seconds
+
+
+def whole_steps(steps: Steps, batches: list[torch.Tensor]) -> float:
+    """Median seconds of the driver's own step, to see that nothing is missing."""
+    found = []
+    for number, ids in enumerate(batches):
+        start = time.perf_counter()
+        steps.step(ids, 0, number)
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--steps", type=int, default=140, help="at most, of one epoch")
+    results = Path(__file__).parent / "results"
+    parser.add_argument("--out", type=Path, default=results / "training_step_cpu.csv")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = training_steps(Path(folder))
+    steps.begin_epoch(0)
+    batches = list(steps.batches(order(0, 1, 0, steps.problem.train_size), 0))[: options.steps]
+    for ids in batches[:10]:
+        one_step(steps, ids)
+    pieces = [one_step(steps, ids) for ids in batches]
+    whole = whole_steps(steps, batches)
+    medians = {name: statistics.median(p[name] for p in pieces) for name in pieces[0]}
+    total = sum(medians.values())
+    rows = []
+    print(f"{'':<28}{'µs':>9}{'share':>8}")
+    for name, seconds in [*medians.items(), ("sum", total), ("the driver's step", whole)]:
+        print(f"{name:<28}{1e6 * seconds:9.0f}{100 * seconds / total:7.1f} %")
+        rows.append({"piece": name, "seconds": f"{seconds:.6g}", "share": f"{seconds / total:.4f}"})
+    write_csv(options.out, [{**row, **machine()} for row in rows])
+    print(f"Written to {options.out}")
+
+
+if __name__ == "__main__":
+    main()
