@@ -19,6 +19,7 @@ __all__ = [
     "accuracy_grid",
     "differences",
     "label",
+    "only_where",
 ]
 
 
@@ -121,7 +122,7 @@ class Cell:
         return cls(data, None if rate == _REAL else float(rate), method, int(seed), parts)
 
     def config(self, shared: dict[str, Any]) -> dict[str, Any]:
-        """The configuration that `ptd-ext train` gets: what all cells share, then the cell's own."""
+        """What `ptd-ext train` is told: what all cells share, then the cell's own."""
         own: dict[str, Any] = {"data": self.data, "method": self.method, "seed": self.seed}
         if self.rate is None:
             own["noise"] = "none"
@@ -129,6 +130,8 @@ class Cell:
             own["rate"] = self.rate / 100
         if self.parts is not None:
             own["parts"] = self.parts
+        if not self.traits.has_parts:
+            shared = {name: value for name, value in shared.items() if name != "parts"}
         return {**shared, **own}
 
     def __str__(self) -> str:
@@ -169,7 +172,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     found = []
     for name in sorted({*before, *now}):
         old, new = _comparable(before.get(name)), _comparable(now.get(name))
-        if old != new and not _only_where(name):
+        if old != new and not only_where(name):
             found.append(f"{name} = {_shown(old)} (now {_shown(new)})")
     return found
 
@@ -179,7 +182,8 @@ def label(method: str) -> str:
     return method if METHODS[method].published else f"{method} †"
 
 
-def _only_where(name: str) -> bool:
+def only_where(name: str) -> bool:
+    """Whether a setting changes only where or how a run happens, not what it computes."""
     if name == "data_root":
         return True
     try:

@@ -7,7 +7,7 @@ import functools
 from importlib import resources
 from typing import NamedTuple
 
-__all__ = ["Printed", "accuracy", "ablation", "significance"]
+__all__ = ["Printed", "ablation", "accuracy", "significance"]
 
 # Data sets as the paper writes them.
 _NAMES = {
@@ -40,8 +40,10 @@ def significance(data: str, method: str, rate: float | None) -> float | None:
     return _significance().get((_NAMES.get(data), method, rate))
 
 
-def ablation(measure: str, data: str, method: str, rate: float | None, parts: int) -> Printed | None:
-    """An "accuracy" or "approximation_error" of Tables 7 and 8: CIFAR-10 at a noise rate of 50 %."""
+def ablation(
+    measure: str, data: str, method: str, rate: float | None, parts: int
+) -> Printed | None:
+    """An "accuracy" or "approximation_error" of Tables 7 and 8: CIFAR-10 at 50 % noise."""
     if (data, rate) != ("cifar10", 50):
         return None
     if measure == "approximation_error":

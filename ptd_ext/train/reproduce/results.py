@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.reproduce.cells import DATA_SETS, METHODS, Cell, differences
+from ptd_ext.train.reproduce.cells import DATA_SETS, METHODS, Cell, only_where
 from ptd_ext.train.reproduce.statistics import Summary, summarise
 
 __all__ = ["Result", "Results", "read_result", "read_results"]
@@ -85,17 +84,17 @@ class Results(list[Result]):
 
     def mixed(self) -> list[str]:
         """Settings in which the cells differ beyond data, rate, method, R and seed."""
-        varied = {"data", "rate", "noise", "method", "seed", "parts"}
-        configs = [{k: v for k, v in r.config.items() if k not in varied} for r in self]
-        names = Counter(
-            difference.split(" = ")[0]
-            for config in configs[1:]
-            for difference in differences(configs[0], config)
-        )
-        return [
-            f"{name} is {_several(c.get(name, 'the default') for c in configs)}"
-            for name in sorted(names)
-        ]
+        varied = {"data", "rate", "noise", "method", "seed"}
+        found = []
+        for name in sorted({name for r in self for name in r.config} - varied):
+            several = _several(
+                result.config.get(name, "the default")
+                for result in self
+                if name != "parts" or (result.cell.traits.has_parts and result.cell.parts is None)
+            )
+            if " and " in several and not only_where(name):
+                found.append(f"{name} is {several}")
+        return found
 
 
 def read_result(folder: Path) -> Result:
@@ -122,7 +121,7 @@ def read_result(folder: Path) -> Result:
 
 
 def read_results(table: Path) -> tuple[Results, list[str]]:
-    """All results in a table's folder, those of the ablation too, and what was wrong with others."""
+    """All results in a table's folder, the ablation's too, and what was wrong with others."""
     results, problems = Results(), []
     for data in DATA_SETS:
         folder = table / data
@@ -154,5 +153,5 @@ def _size(result: Result) -> str:
 
 def _several(values: Iterable[Any]) -> str:
     """A value that all share, or all that there are."""
-    found: Sequence[Any] = list(dict.fromkeys(values))
-    return " and ".join("unknown" if value is None else str(value) for value in found)
+    shown = ("unknown" if value is None else str(value) for value in values)
+    return " and ".join(dict.fromkeys(shown))

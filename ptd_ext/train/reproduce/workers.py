@@ -103,8 +103,8 @@ class Workers:
 
         folder = cell.folder(self.table)
         folder.mkdir(parents=True, exist_ok=True)
-        # The process inherits the lock and holds it as long as it lives, even if this one is killed:
-        # a second table in the same folder sees that the cell is taken.
+        # The process inherits the lock and holds it as long as it lives, even if this one is
+        # killed: a second table in the same folder sees that the cell is taken.
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,8 +120,7 @@ class Workers:
         with log.open("ab") as output:
             log_start = output.tell()
             process = subprocess.Popen(
-                [*TRAIN, "--config", str(folder / "cell.toml"), "--out", str(folder)]
-                + ["--resume", "--no-progress"],
+                [*TRAIN, *self._arguments(folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -132,6 +131,10 @@ class Workers:
             )
         now = time.monotonic()
         self._running.append(_Running(cell, process, slot, lock, log, log_start, now))
+
+    def _arguments(self, folder: Path) -> list[str]:
+        config = str(folder / "cell.toml")
+        return ["--config", config, "--out", str(folder), "--resume", "--no-progress"]
 
     def _environment(self, slot: int) -> dict[str, str]:
         changes = {"OMP_NUM_THREADS": str(self.threads)}
@@ -168,8 +171,7 @@ class Workers:
         """Ask the processes to end, wait, and end those that do not."""
         if not self._running:
             return
-        count = len(self._running)
-        print(f"Stopping {count} run{'s' * (count > 1)}, which write their checkpoints …", flush=True)
+        print("Stopping; what runs writes its checkpoint first …", flush=True)
         self._send(signal.SIGTERM)
         deadline = time.monotonic() + self.grace
         # A second signal means: at once.
@@ -186,8 +188,8 @@ class Workers:
 
     def _send(self, number: int) -> None:
         for running in self._running:
-            # Not yet waited for, so that its number belongs to nobody else. SIGTERM goes to the run,
-            # which knows what to do with its own helpers; SIGKILL to them as well.
+            # SIGTERM goes to the run, which knows what to do with its own helpers; SIGKILL to them
+            # as well.
             with contextlib.suppress(ProcessLookupError):
                 if number == signal.SIGKILL:
                     os.killpg(running.process.pid, number)
