@@ -81,9 +81,10 @@ def _done(
 
 def _conflict(other: dict[Path, list[str]]) -> str:
     folder, found = next(iter(other.items()))
-    more = f", and {len(other) - 1} more cells like it" if len(other) > 1 else ""
+    more = len(other) - 1
+    others = f", and {more} more cell{'s' * (more > 1)} like it" if more else ""
     return (
-        f"{folder} was run with {', '.join(found)}{more}. A table does not mix settings: "
+        f"{folder} was run with {', '.join(found)}{others}. A table does not mix settings: "
         "choose another --out, or delete what is to be run anew.\n"
     )
 
@@ -96,7 +97,7 @@ def _run(
     print(f"{total} cells, {len(done)} of them done; {jobs} at a time; results in {table}")
     estimate = Estimate()
     for cell in done:
-        _learn(estimate, cell, read_result_or_none(cell.folder(table)))
+        _learn(estimate, cell, _read(cell.folder(table)))
     queue = Queue([cell for cell in configs if cell not in finished], done)
     ended = len(done)
 
@@ -119,7 +120,7 @@ def _run(
     return workers.run(queue)
 
 
-def read_result_or_none(folder: Path) -> Result | None:
+def _read(folder: Path) -> Result | None:
     """A result, unless it is broken, which the report says."""
     try:
         return read_result(folder)

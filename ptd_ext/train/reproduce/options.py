@@ -48,7 +48,10 @@ written to --out:
 """
 _RATES = [10.0, 20.0, 30.0, 40.0, 50.0]
 _PARTS = list(range(10, 21))
-_OWN = ("data", "data_root", "method", "preset", "rate", "seed", "threads", "warm_up_cache")
+_OWN = (
+    *("against", "data", "data_root", "method", "preset", "progress"),
+    *("rate", "seed", "threads", "warm_up_cache"),
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -192,10 +195,10 @@ def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set takes NAME=VALUE; got {text!r}.")
-    if name not in Settings.__dataclass_fields__:
-        raise ValueError(f"--set {text}: `ptd-ext train` has no setting {name!r}.")
     if name in _OWN:
         raise ValueError(f"--set {text}: {name} is for the table to choose; see --help.")
+    if name not in Settings.__dataclass_fields__:
+        raise ValueError(f"--set {text}: `ptd-ext train` has no setting {name!r}.")
     try:
         return name, _value(describe(name)["type"], value)
     except ValueError:
