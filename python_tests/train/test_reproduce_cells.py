@@ -132,6 +132,7 @@ def test_openers_come_first_then_the_longest():
 def test_time_left_from_runs_of_the_method_or_by_cost():
     ce, joint, decoupling = (Cell("mnist", 50, m, 0) for m in ("CE", "Joint", "Decoupling"))
     estimate = Estimate()
+    estimate.learn(joint, None)
     assert estimate.left([ce], {}, 1) is None
     estimate.learn(ce, 100)
     assert estimate.left([ce, joint], {}, 1) == pytest.approx(100 + 320)

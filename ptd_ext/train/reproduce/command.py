@@ -97,17 +97,17 @@ def _run(
     print(f"{total} cells, {len(done)} of them done; {jobs} at a time; results in {table}")
     estimate = Estimate()
     for cell in done:
-        _learn(estimate, cell, _read(cell.folder(table)))
+        estimate.learn(cell, _seconds(cell.folder(table)))
     queue = Queue([cell for cell in configs if cell not in finished], done)
     ended = len(done)
 
-    def tell(cell: Cell, result: Result, running: dict[Cell, float]) -> None:
+    def tell(cell: Cell, result: Result, elapsed: float, running: dict[Cell, float]) -> None:
         nonlocal ended
         ended += 1
-        _learn(estimate, cell, result)
-        seconds = result.values.get("seconds")
-        took = "" if seconds is None else f" in {duration(seconds)}"
-        line = f"[{ended}/{total}] {cell}: {result.accuracy:.2f} %{took}"
+        # A resumed run has taken longer than its last process, and a process longer than its run.
+        took = max(result.values.get("seconds") or 0.0, elapsed)
+        estimate.learn(cell, took)
+        line = f"[{ended}/{total}] {cell}: {result.accuracy:.2f} % in {duration(took)}"
         left = len(queue.waiting) + len(running)
         rest = estimate.left(queue.waiting, running, jobs)
         if left:
@@ -120,14 +120,9 @@ def _run(
     return workers.run(queue)
 
 
-def _read(folder: Path) -> Result | None:
-    """A result, unless it is broken, which the report says."""
+def _seconds(folder: Path) -> float | None:
+    """What a finished run took, if its result can be read; the report says if it cannot."""
     try:
-        return read_result(folder)
+        return read_result(folder).values.get("seconds")
     except ValueError:
         return None
-
-
-def _learn(estimate: Estimate, cell: Cell, result: Result | None) -> None:
-    if result is not None and result.values.get("seconds") is not None:
-        estimate.learn(cell, result.values["seconds"])

@@ -16,9 +16,10 @@ class Estimate:
     def __init__(self) -> None:
         self._seconds: dict[str, list[float]] = {}
 
-    def learn(self, cell: Cell, seconds: float) -> None:
-        """A run took so long."""
-        self._seconds.setdefault(cell.method, []).append(seconds)
+    def learn(self, cell: Cell, seconds: float | None) -> None:
+        """A run took so long, if that is known."""
+        if seconds is not None:
+            self._seconds.setdefault(cell.method, []).append(seconds)
 
     def left(self, waiting: Iterable[Cell], running: dict[Cell, float], jobs: int) -> float | None:
         """Seconds until all is done; None if nothing is known.

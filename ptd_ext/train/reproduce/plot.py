@@ -42,7 +42,7 @@ _NOTE = "solid: ours, mean ± standard deviation over seeds · dashed: published
 def accuracy_figure(results: Results) -> Figure:
     """Accuracy over the noise rate, a row of panels for every data set."""
     names = results.distinct("data")
-    figure = _figure(13, 4.4 * len(names))
+    figure = _figure(13, 5.2 * len(names))
     rows = figure.subfigures(len(names), 1, squeeze=False)[:, 0]
     for row, data in zip(rows, names, strict=True):
         some = results.where(data=data)

@@ -63,7 +63,8 @@ class Workers:
         threads: of each.
         gpus: names of GPUs to share out among the processes, as CUDA_VISIBLE_DEVICES has them.
         grace: seconds that processes get to write a checkpoint when told to stop.
-        tell: is called with every cell that succeeded, its result and the cells that run.
+        tell: is called with every cell that succeeded, its result, the seconds since its process
+            started, and the same of the cells that run.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Workers:
         threads: int = 1,
         gpus: Sequence[str] = (),
         grace: float = 60.0,
-        tell: Callable[[Cell, Result, dict[Cell, float]], None],
+        tell: Callable[[Cell, Result, float, dict[Cell, float]], None],
     ) -> None:
         self.table, self.configs, self.jobs, self.threads = table, configs, jobs, threads
         self.gpus, self.grace, self.tell = gpus, grace, tell
@@ -156,8 +157,9 @@ class Workers:
                 result, problem = None, str(error)
             queue.finish(cell, succeeded=result is not None)
             if result is not None:
-                elapsed = {r.cell: time.monotonic() - r.started for r in self._running}
-                self.tell(cell, result, elapsed)
+                now = time.monotonic()
+                others = {other.cell: now - other.started for other in self._running}
+                self.tell(cell, result, now - running.started, others)
             elif code in _STOPPED:
                 self._outcome.skipped[cell] = "it was stopped"
                 if not self._signals:
