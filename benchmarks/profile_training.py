@@ -44,7 +44,9 @@ def images(path: Path, samples: int = 20_000) -> Path:
 
 def training_steps(folder: Path) -> Steps:
     """The main stage of PTD-R, with a made-up T(x) instead of a warmed-up network's."""
-    settings = resolve(SIZES, {"data_root": str(images(folder / "images.npz")), "noise": "symmetric"})
+    settings = resolve(
+        SIZES, {"data_root": str(images(folder / "images.npz")), "noise": "symmetric"}
+    )
     run = Run(settings, load_problem(settings), torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     size = run.problem.train_size

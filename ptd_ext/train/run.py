@@ -92,6 +92,8 @@ class Run:
         # A checkpoint brings its own networks.
         saved = self.chosen["network"] if state is None and stage.start == "chosen" else None
         self.networks = [self._network(index, n, saved) for n in range(stage.networks)]
+        few = self.problem.train.fetch(torch.arange(2, device=self.device), self.device)
+        networks.check(self.networks[0], few, self.problem.classes)
         steps = Steps(stage, self.networks, self.problem, self.settings, self.device, self.ranks)
         epoch, step = 0, 0
         if state is None:

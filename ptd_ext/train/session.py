@@ -69,19 +69,27 @@ def train(
     problem: Problem | None = None,
 ) -> dict[str, Any]:
     """Train in a folder; returns what its `result.json` holds. A finished run is not repeated."""
-    _open(settings, out, place, resume)
-    finished = out / "result.json"
+    kept, finished, first = out / "settings.toml", out / "result.json", place.ranks.first
+    if kept.exists() and not resume:
+        raise FileExistsError(
+            f"{out} holds a run already: continue it with --resume, or give another --out."
+        )
     if resume and finished.exists():
         return json.loads(finished.read_text(encoding="utf-8"))
-    first = place.ranks.first
+    if problem is None:
+        problem = load_problem(settings)
+    # Only now, so that a mistake in the settings leaves nothing behind.
+    place.ranks.wait()
+    if first and not kept.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        write_settings(settings, kept)
+    place.ranks.wait()
     log = Log(
         out if first else None,
         quiet=not first,
         progress=settings.progress,
         tensorboard=settings.tensorboard,
     )
-    if problem is None:
-        problem = load_problem(settings)
     log.say(_introduction(settings, problem, place))
     run = Run(settings, problem, place.device, out=out, ranks=place.ranks, log=log)
     result = {**_about(settings), **run.go(resume=resume)}
@@ -92,19 +100,6 @@ def train(
     place.ranks.wait()
     log.close()
     return result
-
-
-def _open(settings: Settings, out: Path, place: Place, resume: bool) -> None:
-    kept = out / "settings.toml"
-    if kept.exists() and not resume:
-        raise FileExistsError(
-            f"{out} holds a run already: continue it with --resume, or give another --out."
-        )
-    place.ranks.wait()
-    if place.ranks.first and not kept.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        write_settings(settings, kept)
-    place.ranks.wait()
 
 
 def _keep(run: Run, settings: Settings, out: Path) -> None:
