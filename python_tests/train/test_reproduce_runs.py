@@ -280,6 +280,13 @@ def test_the_ablation_has_its_own_table_and_shares_runs_of_one_matrix(table):
     assert (table.out / "table.md").read_text(encoding="utf-8") == before
 
 
+def test_without_scipy_nothing_is_begun(table, monkeypatch):
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    code, output, journal = table.run(*TWO)
+    assert (code, journal) == (1, [])
+    assert output == 'The significance test needs scipy: pip install "ptd_ext[train]".\n'
+
+
 def test_without_matplotlib_the_table_is_still_written(table, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, output, _ = table.run(*TWO)

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import sys
+import time
 from functools import partial
 
 import pytest
@@ -44,12 +45,22 @@ def test_success_without_a_result_is_a_failure(table):
     assert "result.json was not written. The end of" in output
 
 
-def test_a_broken_result_is_left_out_of_the_table(table):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"test_accuracy": null}', "has no test accuracy"),
+        ('{"test_accuracy": NaN}', "has no test accuracy"),
+        ("{", "cannot be read (Expecting property name"),
+    ],
+)
+def test_a_broken_result_is_left_out_of_the_table(table, text, problem):
     table.run(*TWO)
     path = Cell("fashion_mnist", 50, "CE", 0).folder(table.out) / "result.json"
-    path.write_text('{"test_accuracy": null}')
+    path.write_text(text)
     _, output, _ = table.run("--report-only")
-    assert output.startswith(f"{path} has no test accuracy; left out.\n")
+    first = output.splitlines()[0]
+    assert first.startswith(f"{path} {problem}")
+    assert first.endswith("; left out.")
     assert "**71.00** (51.42 ± 0.66)" in output
 
 
@@ -79,7 +90,9 @@ def test_a_signal_stops_the_runs_and_the_same_command_goes_on(table, do, code):
 
 def test_a_second_signal_kills_at_once(table):
     # The stand-in sends the second one when it gets SIGTERM, which it then ignores.
+    start = time.monotonic()
     code, output, journal = table.run(*TWO, CE_0="interrupt, stubborn, impatient")
+    assert time.monotonic() - start < 30  # it would have had a minute
     assert code == 130
     assert journal == ["started CE/0", "ignored CE/0"]
     assert "CE seed 0: had to be killed\n" in output
@@ -107,7 +120,7 @@ def test_a_cell_that_another_process_runs_is_left_alone(table):
     folder = Cell("fashion_mnist", 50, "CE", 0).folder(table.out)
     folder.mkdir(parents=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    fcntl.flock(lock, fcntl.LOCK_SH)  # even this one keeps out who wants it for itself
     code, output, journal = table.run(*TWO)
     assert (code, journal) == (1, ["started CE/1", "ended CE/1"])
     assert "CE seed 0: another process is running it; left alone\n" in output

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = parsing.parser()
     options = parsing.parse(parser, argv)
+    if find_spec("scipy") is None:
+        # Said before hours of training, not after.
+        parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[train]".\n')
     table: Path = options.out
     report = report_ablation if options.what == "ablation" else report_accuracy
     if options.report_only:

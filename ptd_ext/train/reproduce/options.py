@@ -69,10 +69,15 @@ def parser() -> argparse.ArgumentParser:
         "--seeds",
         nargs="+",
         default=["5"],
+        metavar="N",
         help="how many (5: 0 to 4), or which: 0 3 7, or 5-9 (5)",
     )
     made.add_argument(
-        "--rates", nargs="+", type=float, help="of the noise, in per cent (10 to 50; ablation: 50)"
+        "--rates",
+        nargs="+",
+        type=float,
+        metavar="RATE",
+        help="of the noise, in per cent (10 20 30 40 50; ablation: 50)",
     )
     made.add_argument("--methods", nargs="+", metavar="METHOD", help="; ".join(METHODS))
     presets = describe("preset")["choices"]
@@ -80,11 +85,22 @@ def parser() -> argparse.ArgumentParser:
         "--preset", choices=presets, default="fast", help="of `ptd-ext train` (%(default)s)"
     )
     made.add_argument("--data", metavar="ROOT", help="folder or file of the data set")
-    made.add_argument("--out", type=Path, default=Path("reproduced"), help="(%(default)s)")
     made.add_argument(
-        "--jobs", type=int, help="cells at a time (cores / threads of a job; with GPUs, one each)"
+        "--out",
+        type=Path,
+        default=Path("reproduced"),
+        metavar="DIR",
+        help="folder of the table (%(default)s)",
     )
-    made.add_argument("--threads-per-job", type=int, default=1, help="(%(default)s)")
+    made.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="cells at a time (cores / threads of a job; with GPUs, one each)",
+    )
+    made.add_argument(
+        "--threads-per-job", type=int, default=1, metavar="N", help="of the CPU (%(default)s)"
+    )
     made.add_argument(
         "--set",
         nargs="+",
@@ -93,10 +109,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="other settings of `ptd-ext train`; several numbers as 40,80",
     )
-    made.add_argument("--report-only", action="store_true", help="run nothing")
+    made.add_argument("--report-only", action="store_true", help="make the table of what is there")
     ablation = made.add_argument_group("ablation")
-    ablation.add_argument("--data-set", choices=list(DATA_SETS), help="(cifar10)")
-    ablation.add_argument("--parts", nargs="+", help="numbers of parts R, or ranges (10-20)")
+    ablation.add_argument(
+        "--data-set", choices=list(DATA_SETS), metavar="NAME", help="any of those above (cifar10)"
+    )
+    ablation.add_argument(
+        "--parts", nargs="+", metavar="R", help="numbers of parts, or ranges (10-20)"
+    )
     return made
 
 
