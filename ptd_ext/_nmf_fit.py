@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fit"]
 
+# How far beyond the best parts the next weights are sought, in steps of the parts.
+_FIRST_MOMENTUM, _MOST_MOMENTUM = 0.3, 1.0
+
 
 class Fit:
     """B factorisations of the same rows, from different starts. Whole at any moment."""
@@ -39,6 +42,8 @@ class Fit:
         self._centre = sample.mean(0).to(rows.device)
         self.parts = initial_parts(sample, count, n_init, seed).to(rows.device, rows.dtype)
         self.weights = self.parts.new_full((n_init, rows.count(), count), 1 / count)
+        self._spare = torch.empty_like(self.weights)
+        self._momentum = self.parts.new_full((n_init,), _FIRST_MOMENTUM, dtype=torch.float64)
         self.sums = Sums.zeros(self.parts)
         self.objectives = []
         self.error = torch.full((n_init,), torch.nan, dtype=torch.float64, device=rows.device)
@@ -50,7 +55,7 @@ class Fit:
         turns = ProgressBar(range(1, settings.max_iter + 1), settings.progress, "SimplexNMF")
         try:
             for turn in turns:
-                self._turn(effort)
+                (self._turn if self.objectives else self._first_turn)(effort)
                 self.n_iter = turn
                 turns.tell(error=f"{self.error.min().sqrt():.6g}")
                 if self._has_converged():
@@ -65,27 +70,61 @@ class Fit:
 
     def best(self) -> int:
         """The factorisation of the least objective."""
-        objective = self.error + self._penalty()
+        penalty = self.sums.penalty(self.parts, self._settings.compactness)
+        objective = self.error + penalty
         return int(objective.nan_to_num(torch.inf).argmin())
 
+    def _first_turn(self, effort: Effort) -> None:
+        sums, spread = weight_sweep(
+            self._rows, self.parts, self.weights, effort, self._centre, self._spare
+        )
+        self._spread = self._ranks.sum_(spread)
+        if not self._spread.isfinite():
+            raise ValueError("X holds NaN or infinity.")
+        sums = sums.over(self._ranks)
+        self.objectives.append(self._objective(sums, self.parts))
+        self._accept(sums, self._best_parts(sums))
+
     def _turn(self, effort: Effort) -> None:
-        centre = None if self.objectives else self._centre
-        sums, spread = weight_sweep(self._rows, self.parts, self.weights, effort, centre)
-        self.sums = sums.over(self._ranks)
-        if centre is not None:
-            self._spread = self._ranks.sum_(spread)
-            if not self._spread.isfinite():
-                raise ValueError("X holds NaN or infinity.")
-            self._evaluate()
-        self.parts = self.sums.best_parts(self.parts, self._settings.compactness)
-        self._evaluate()
+        """Weights for parts a little beyond the last ones, on the way they went; then best parts.
 
-    def _evaluate(self) -> None:
-        self.error = self.sums.error(self.parts, self._centre, self._spread)
-        self.objectives.append(self.error + self._penalty())
+        Turns alone crawl along narrow valleys. Beyond the best parts the objective is no longer
+        sure to fall, so that a factorisation for which it rose takes the plain turn instead.
+        """
+        ahead = self._momentum[:, None, None] * (self.parts - self._before).double()
+        sums = self._sweep((self.parts + ahead).to(self.parts.dtype), effort)
+        parts = self._best_parts(sums)
+        worse = ~(self._objective(sums, parts) <= self.objectives[-1])
+        self._momentum = torch.where(
+            worse, self._momentum / 2, (self._momentum * 1.1).clamp(max=_MOST_MOMENTUM)
+        )
+        if worse.any():
+            kept, kept_parts, kept_weights = sums, parts, self._spare.clone()
+            sums = self._sweep(self.parts, effort)
+            parts = self._best_parts(sums)
+            pick = worse[:, None, None]
+            self._spare = torch.where(pick, self._spare, kept_weights)
+            sums = Sums(*(torch.where(pick, a, b) for a, b in zip(sums, kept, strict=True)))
+            parts = torch.where(pick, parts, kept_parts)
+        self._accept(sums, parts)
 
-    def _penalty(self) -> Tensor:
-        return self.sums.penalty(self.parts, self._settings.compactness)
+    def _sweep(self, parts: Tensor, effort: Effort) -> Sums:
+        """Weights for these parts, in spare memory: those at hand stay until they are beaten."""
+        sums, _ = weight_sweep(self._rows, parts, self.weights, effort, improved=self._spare)
+        return sums.over(self._ranks)
+
+    def _accept(self, sums: Sums, parts: Tensor) -> None:
+        self._before, self.parts, self.sums = self.parts, parts, sums
+        self.weights, self._spare = self._spare, self.weights
+        self.error = sums.error(parts, self._centre, self._spread)
+        self.objectives.append(self._objective(sums, parts))
+
+    def _best_parts(self, sums: Sums) -> Tensor:
+        return sums.best_parts(self.parts, self._settings.compactness)
+
+    def _objective(self, sums: Sums, parts: Tensor) -> Tensor:
+        error = sums.error(parts, self._centre, self._spread)
+        return error + sums.penalty(parts, self._settings.compactness)
 
     def _has_converged(self) -> bool:
         drop = self.objectives[-2] - self.objectives[-1]

@@ -103,19 +103,26 @@ def weight_problem(parts: Tensor) -> tuple[WeightProblem, Tensor]:
 
 
 def weight_sweep(
-    rows: Rows, parts: Tensor, weights: Tensor, effort: Effort, centre: Tensor | None = None
+    rows: Rows,
+    parts: Tensor,
+    weights: Tensor,
+    effort: Effort,
+    centre: Tensor | None = None,
+    improved: Tensor | None = None,
 ) -> tuple[Sums, Tensor]:
-    """One pass over the rows: their weights [B, N, R] are improved in place, and summed up.
+    """One pass over the rows: their weights [B, N, R] are improved and summed up.
 
-    With `centre`, the sum of the squared distances of all rows to it comes second.
+    They are written to `improved`, or without it in place. With `centre`, the sum of the squared
+    distances of all rows to it comes second.
     """
+    improved = weights if improved is None else improved
     problem, matrix = weight_problem(parts)
     batch, count, _ = parts.shape
     sums, squares = Sums.zeros(parts), _Squares(parts)
     for at, x in rows.batches():
         linear = (x @ matrix).view(len(x), batch, count).transpose(0, 1)
         h = problem.solve(linear, weights[:, at], *effort)
-        weights[:, at] = h
+        improved[:, at] = h
         sums.hh.add_(h.mT @ h)
         sums.hx.add_(h.mT @ x)
         if centre is not None:

@@ -24,8 +24,9 @@ class SimplexNMF(Params):
     """X ≈ hW with parts W of free sign and every row of h on the simplex.
 
     Minimises ‖X − hW‖² by turns: all of W at once, from (hᵀh + εI) W = hᵀX; and for every row of h
-    some steps of :func:`ptd_ext.simplex_weights`. The error never rises. Each row is a weighted
-    mean of the parts, and a new row gets its weights from :meth:`transform`.
+    some steps of :func:`ptd_ext.simplex_weights`, for parts moved a little further the way they
+    went, which saves many turns. The error never rises. Each row is a weighted mean of the parts,
+    and a new row gets its weights from :meth:`transform`.
 
     Parts further apart than need be serve the data as well, so that they are not determined by the
     error alone. ``compactness`` λ adds λN/R · ‖W − x̄‖² to it, x̄ the mean of the data: of parts that

@@ -284,6 +284,7 @@ class Run:
                 problem.train_rows, problem.train_clean, kept["weights"], kept["parts"], slack
             )
         return {
+            "train_samples": problem.train_size,
             "test_accuracy": self.chosen["test_accuracy"],
             "test_accuracy_last": self.last["test_accuracy"],
             "validation_accuracy": self.chosen["validation_accuracy"],
