@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ptd_ext.anchors import find_anchors
+from ptd_ext.anchors import Anchors, find_anchors
 from ptd_ext.part_fit import fit_part_transitions
 from ptd_ext.simplex_nmf import SimplexNMF
 from ptd_ext.train.settings import Settings
@@ -39,18 +39,18 @@ def estimate(run: Run, settings: Settings) -> dict[str, Tensor]:
         band=tuple(settings.anchor_band),
         count=settings.anchor_count,
     )
-    fit = fit_part_transitions(
-        found["weights"], posterior, anchors, ridge=settings.ridge if settings.parts > 1 else 0.0
-    )
+    # One part needs no pull: it is the class-dependent matrix.
+    ridge = settings.ridge * max(anchors.counts) if settings.parts > 1 else 0.0
+    fit = fit_part_transitions(found["weights"], posterior, anchors, ridge=ridge)
     found["parts"] = fit.parts.to(posterior.dtype)
-    run.log.say(_anchor_line(anchors, run, fit))
+    run.ranks.from_first(found.values())
+    run.log.say(_anchor_line(anchors, run.problem.train_clean))
     return found
 
 
-def _anchor_line(anchors, run: Run, fit) -> str:
+def _anchor_line(anchors: Anchors, clean: Tensor | None) -> str:
     counts = anchors.counts
     text = f"anchors: {min(counts)} to {max(counts)} of a class"
-    clean = run.problem.train_clean
     if clean is not None:
         right = [
             (clean[ids] == label).double().mean().item() for label, ids in enumerate(anchors.ids)

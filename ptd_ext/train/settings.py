@@ -118,9 +118,9 @@ class Settings:
     anchor_band: tuple[float, ...] = _setting((97.0, 99.0), "transition", "percentiles")
     anchor_count: int = _setting(1000, "transition", "anchors per class, at most")
     ridge: float = _setting(
-        100.0,
+        0.1,
         "transition",
-        "pull of Eq. 4 towards the class-dependent row, in anchors: without it parts fit the "
+        "pull of Eq. 4 towards the class-dependent row, per anchor: without it parts fit the "
         "anchors that are of another class",
     )
     nmf_turns: int = _setting(100, "transition", "at most, of the factorisation into parts")
