@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +67,14 @@ class Scale:
         unit = 255.0 if whole else 1.0
         if len(self.mean) == 1:
             return rows.sub_(unit * self.mean[0]).mul_(1 / (unit * self.std[0]))
-        mean, std = (torch.tensor(v).view(1, -1, 1, 1).to(rows) for v in (self.mean, self.std))
-        return rows.sub_(unit * mean).div_(unit * std)
+        mean = _by_channel(self.mean, unit, rows.device)
+        return rows.sub_(mean).div_(_by_channel(self.std, unit, rows.device))
+
+
+@functools.lru_cache(maxsize=32)
+def _by_channel(values: tuple[float, ...], unit: float, device: torch.device) -> Tensor:
+    """[1, channels, 1, 1], copied to the device once and not at every step."""
+    return (unit * torch.tensor(values)).view(1, -1, 1, 1).to(device)
 
 
 @dataclass
@@ -122,7 +129,7 @@ def load_problem(settings: Settings) -> Problem:
 
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(labels), generator=generator)[:count]
-    held = max(1, round(settings.validation * count)) if settings.validation else 0
+    held = max(1, round(settings.validation * count))
     if dataset.validation is not None:
         held_out, train = dataset.validation, order[~torch.isin(order, dataset.validation)]
     else:

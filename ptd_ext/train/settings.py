@@ -190,10 +190,12 @@ class Settings:
             choices = describe(name)["choices"]
             if choices and value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
-        for name in ("rate", "validation"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and less than 1; got {value}.")
+        if not 0 <= self.rate < 1:
+            raise ValueError(f"rate must be at least 0 and less than 1; got {self.rate}.")
+        if not 0 < self.validation < 1:
+            raise ValueError(
+                f"validation must be more than 0 and less than 1; got {self.validation}."
+            )
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive; got {getattr(self, name)}.")
