@@ -125,7 +125,8 @@ def load_problem(settings: Settings) -> Problem:
         count = min(count, settings.data_limit)
     noise = make_noise(dataset, settings) if _is_clean(dataset, settings) else None
     labels = dataset.train_labels if noise is None else noise.noisy_labels
-    clean = dataset.clean_labels if dataset.noisy else dataset.train_labels
+    # Labels that nobody made noisy here may be clean or not: nothing is said of their noise.
+    clean = dataset.clean_labels if noise is None else dataset.train_labels
 
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(labels), generator=generator)[:count]

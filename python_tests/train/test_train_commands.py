@@ -101,6 +101,16 @@ def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
     assert "not overwritten" in capsys.readouterr().err
 
 
+def test_labels_as_they_come(clusters, tmp_path, capsys):
+    """Their noise is not known, and nothing is claimed of it."""
+    given = values(clusters, method="PTD-F", noise="none")
+    main(["train", *flags(given), "--out", str(tmp_path / "run")])
+    assert "noise as it comes" in capsys.readouterr().out
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["realised_rate"] is None
+    assert result["approximation_error"] is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
