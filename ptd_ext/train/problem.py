@@ -87,6 +87,7 @@ class Problem:
     train: Inputs
     validation: Inputs
     test: Inputs
+    train_ids: Tensor  # positions of the training samples in the data set
     train_labels: Tensor  # noisy, int64
     validation_labels: Tensor  # noisy
     test_labels: Tensor  # clean
@@ -145,6 +146,7 @@ def load_problem(settings: Settings) -> Problem:
         train=Inputs(dataset.train_inputs, train, scale),
         validation=Inputs(dataset.train_inputs, held_out, scale),
         test=Inputs(dataset.test_inputs, None, scale),
+        train_ids=train,
         train_labels=labels[train],
         validation_labels=labels[held_out],
         test_labels=dataset.test_labels,

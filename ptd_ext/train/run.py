@@ -77,6 +77,10 @@ class Run:
         amp = AMP[self.settings.amp]
         return predict(network, inputs, self.device, self.ranks, features=features, amp=amp)
 
+    def network_chosen(self) -> nn.Module:
+        """The network that noisy validation data chose."""
+        return self._network(len(self.stages), 0, self.chosen["network"])
+
     # One stage.
 
     def _stage(self, index: int, state: dict[str, Any] | None, stopping: Stopping) -> None:

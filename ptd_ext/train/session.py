@@ -13,6 +13,7 @@ import torch
 from ptd_ext._C import build_info
 from ptd_ext.part_transition import PartTransition
 from ptd_ext.train.config import write_settings
+from ptd_ext.train.findings import write_findings
 from ptd_ext.train.log import Log
 from ptd_ext.train.problem import Problem, load_problem
 from ptd_ext.train.ranks import Ranks, join
@@ -93,6 +94,8 @@ def train(
     log.say(_introduction(settings, problem, place))
     run = Run(settings, problem, place.device, out=out, ranks=place.ranks, log=log)
     result = {**_about(settings), **run.go(resume=resume)}
+    if "parts" in run.kept:
+        write_findings(run, out / "labels.csv")
     if first:
         _keep(run, settings, out)
         # Last: where there is a result, everything else is there too.

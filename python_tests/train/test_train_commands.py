@@ -1,7 +1,9 @@
 """The commands as a user calls them."""
 
+import csv
 import json
 
+import numpy as np
 import pytest
 import torch
 from training_cases import QUICK, flags, write_clusters
@@ -99,6 +101,24 @@ def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["noise", *chosen, "--out", str(path)])
     assert "not overwritten" in capsys.readouterr().err
+
+
+def test_wrong_labels_are_found_and_put_right(clusters, tmp_path):
+    given = values(clusters, method="PTD-F", epochs=8, milestones=(6,), warm_up_epochs=6)
+    main(["train", *flags(given), "--out", str(tmp_path / "run")])
+    main(["train", *flags({**given, "method": "CE"}), "--out", str(tmp_path / "ce")])
+    assert not (tmp_path / "ce" / "labels.csv").exists()
+    with (tmp_path / "run" / "labels.csv").open() as file:
+        found = list(csv.DictReader(file))
+    clean = np.load(clusters)["y"]
+    assert len({row["sample"] for row in found}) == len(found) == 630
+    doubts = [float(row["probability_right"]) for row in found]
+    assert doubts == sorted(doubts)
+    wrong = [int(row["noisy_label"]) != clean[int(row["sample"])] for row in found]
+    assert np.mean(wrong[:150]) > 0.95
+    assert np.mean(wrong[-300:]) < 0.05
+    better = [int(row["suggested_label"]) == clean[int(row["sample"])] for row in found]
+    assert np.mean(better) > 0.95 > 0.75 > 1 - np.mean(wrong)
 
 
 def test_labels_as_they_come(clusters, tmp_path, capsys):

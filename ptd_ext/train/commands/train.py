@@ -32,8 +32,9 @@ examples:
 
 A setting comes from the flags, else from --config, else from the method, the preset and the data
 set (in this order), else from its default. The run's folder keeps all of them in settings.toml, a
-record per epoch in metrics.jsonl, a checkpoint, and at the end result.json, the chosen network and
-the learned T(x). Noisy validation data choose the epoch; clean test data only report."""
+record per epoch in metrics.jsonl, a checkpoint, and at the end result.json, the chosen network,
+the learned T(x), and in labels.csv how likely each training label is right, and what it should be.
+Noisy validation data choose the epoch; clean test data only report."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
