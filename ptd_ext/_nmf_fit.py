@@ -33,6 +33,7 @@ class Fit:
     objectives: list[Tensor]  # [B] each
     error: Tensor  # squared, [B], of parts and weights as they are, or as they last were known
     n_iter: int
+    interrupted: bool
 
     def __init__(self, rows: Rows, ranks: Ranks, settings: SimplexNMF) -> None:
         self._rows, self._ranks, self._settings = rows, ranks, settings
@@ -48,6 +49,7 @@ class Fit:
         self.objectives = []
         self.error = torch.full((n_init,), torch.nan, dtype=torch.float64, device=rows.device)
         self.n_iter = 0
+        self.interrupted = False
 
     def run(self, effort: Effort, final: Effort) -> None:
         """All turns, then final weights for the parts that came of them."""
@@ -62,6 +64,7 @@ class Fit:
                     break
             self._finish(final)
         except KeyboardInterrupt:
+            self.interrupted = True
             warnings.warn(
                 f"Interrupted: SimplexNMF keeps what {self.n_iter} turns have found.", stacklevel=4
             )

@@ -64,6 +64,7 @@ class SimplexNMF(Params):
         reconstruction_err_: ‖X − hW‖, the Frobenius norm.
         objectives_: the objective after the weights of the first turn, then after each turn.
         n_iter_: turns taken.
+        interrupted_: whether Ctrl-C ended the last ``fit``.
         n_features_in_: D.
     """
 
@@ -71,6 +72,7 @@ class SimplexNMF(Params):
     reconstruction_err_: float
     objectives_: list[float]
     n_iter_: int
+    interrupted_: bool
     n_features_in_: int
 
     def __init__(
@@ -172,7 +174,7 @@ class SimplexNMF(Params):
         self._keep(rows, fit.parts[best], Sums(*(each[best : best + 1] for each in fit.sums)))
         self.reconstruction_err_ = float(fit.error[best]) ** 0.5
         self.objectives_ = [float(each[best]) for each in fit.objectives]
-        self.n_iter_ = fit.n_iter
+        self.n_iter_, self.interrupted_ = fit.n_iter, fit.interrupted
         return rows, fit.weights[best]
 
     def _open(self, data: Any) -> Rows:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import torch
 
-from ptd_ext.train.presets import resolve
+from ptd_ext.train.presets import ONE_MATRIX, resolve
 from ptd_ext.train.ranks import Ranks
 from ptd_ext.train.session import Place
 
@@ -49,8 +49,15 @@ def write_clusters(path, samples=700, classes=4, features=8):
     return path
 
 
-def quick_settings(root, **changes):
-    return resolve({**QUICK, "data_root": str(root), **changes}, {})
+def quick_values(root, method, **changes):
+    values = {**QUICK, "data_root": str(root), "method": method, **changes}
+    if method in ONE_MATRIX:
+        del values["parts"]
+    return values
+
+
+def quick_settings(root, method, **changes):
+    return resolve(quick_values(root, method, **changes), {})
 
 
 def flags(values):

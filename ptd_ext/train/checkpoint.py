@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import pickle
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +19,29 @@ __all__ = ["digest", "load", "rng_state", "save", "set_rng_state"]
 
 _FORMAT = 1
 
-# What may differ between a run and its continuation: where it runs and what it shows.
-_FREE = {"progress", "tensorboard", "checkpoint_steps", "warm_up_cache", "resident", "data_root"}
 
+def digest(settings: Settings, without: Collection[str] = ()) -> str:
+    """The settings that decide a result, as one short word.
 
-def digest(settings: Settings, without: set[str] | None = None, sections: Any = None) -> str:
-    """The settings that decide a result, as one short word."""
-    skipped = _FREE if without is None else _FREE | without
+    Not those of the section "run", and not where the data lie: a run may go on elsewhere. That the
+    data are the same is for :meth:`ptd_ext.train.problem.Problem.fingerprint` to say.
+    """
     values = {
         name: value
         for name, value in dataclasses.asdict(settings).items()
-        if name not in skipped and (sections is None or describe(name)["section"] in sections)
+        if name != "data_root" and name not in without and describe(name)["section"] != "run"
     }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def save(path: Path, settings: Settings, state: dict[str, Any]) -> None:
+def save(path: Path, belongs_to: str, state: dict[str, Any]) -> None:
     """Write a checkpoint, which is there whole or not at all."""
     with whole_file(path) as temporary:
-        torch.save({"format": _FORMAT, "settings": digest(settings), **state}, temporary)
+        torch.save({"format": _FORMAT, "belongs_to": belongs_to, **state}, temporary)
 
 
-def load(path: Path, settings: Settings) -> dict[str, Any]:
-    """Read a checkpoint of the same settings, running no code of the file's."""
+def load(path: Path, belongs_to: str) -> dict[str, Any]:
+    """Read a checkpoint of the same settings and data, running no code of the file's."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
@@ -48,10 +49,9 @@ def load(path: Path, settings: Settings) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged or no checkpoint of ptd_ext: {reason}") from None
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a checkpoint that this ptd_ext reads.")
-    if state["settings"] != digest(settings):
+    if state["belongs_to"] != belongs_to:
         raise ValueError(
-            f"{path} belongs to a run with other settings, kept in {path.parent}/settings.toml: "
-            "continue with those, or take another folder."
+            f"{path} belongs to a run with other settings or data; take another folder."
         )
     return state
 

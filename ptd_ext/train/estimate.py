@@ -22,15 +22,18 @@ def estimate(run: Run, settings: Settings) -> dict[str, Tensor]:
     """Weights of the training and validation samples, parts, and the basis they belong to."""
     posterior = run.kept["posterior"]
     network = run.networks[0]
-    features = run.predict(network, "train", features=True).features
-    held_out = run.predict(network, "validation", features=True).features
+    run.keep_file("warm_up.pt", network.state_dict())
     found: dict[str, Tensor] = {}
     if settings.parts == 1:
         found["weights"] = posterior.new_ones(len(posterior), 1)
-        found["validation_weights"] = posterior.new_ones(len(held_out), 1)
+        found["validation_weights"] = posterior.new_ones(len(run.problem.validation), 1)
     else:
+        features = run.predict(network, "train", features=True).features
+        held_out = run.predict(network, "validation", features=True).features
         nmf = SimplexNMF(settings.parts, max_iter=settings.nmf_turns, random_state=settings.seed)
         found["weights"] = nmf.fit_transform(features)
+        if nmf.interrupted_:
+            raise KeyboardInterrupt
         found["validation_weights"] = nmf.transform(held_out)
         found["basis"] = torch.as_tensor(nmf.components_)
     anchors = find_anchors(

@@ -13,23 +13,21 @@ __all__ = ["Log"]
 
 
 class Log:
-    """Of the rank that speaks; the others have a silent one, with `out=None` and `quiet`."""
+    """Of the rank that speaks; the others have a `quiet` one. Writes no file until it is opened."""
 
     def __init__(
-        self,
-        out: Path | None,
-        *,
-        quiet: bool = False,
-        progress: bool = True,
-        tensorboard: bool = False,
-        stream: TextIO | None = None,
+        self, *, quiet: bool = False, progress: bool = True, stream: TextIO | None = None
     ) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.quiet = quiet
-        self.path = None if out is None else out / "metrics.jsonl"
+        self.path: Path | None = None
         self.bars = progress and not quiet and self.stream.isatty()
         self._board: Any = None
-        if tensorboard and out is not None:
+
+    def open(self, out: Path, *, tensorboard: bool = False) -> None:
+        """Write to this folder from now on."""
+        self.path = out / "metrics.jsonl"
+        if tensorboard:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError:

@@ -12,7 +12,7 @@ from ptd_ext.train.ranks import Ranks
 
 __all__ = ["Prediction", "accuracy", "predict"]
 
-_ROWS = 1000  # at once: enough to fill the machine, little memory
+_ROWS, _NUMBERS = 1000, 1 << 24  # at once: enough to fill the machine, little memory
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,14 @@ def predict(
     network.eval()
     mine = ranks.share(torch.arange(len(inputs), device=device))
     logits, representations = [], []
-    for ids in mine.split(_ROWS):
+    rows = max(1, min(_ROWS, _NUMBERS // max(1, inputs.sample_numbers)))
+    for ids in mine.split(rows):
         with torch.autocast(device.type, amp, enabled=amp is not None):
             representation, z = network(inputs.fetch(ids, device))
         logits.append(z.float())
         if features:
             representations.append(representation.float())
     network.train(training)
-    if not logits:
-        raise ValueError("a split of the data is empty; nothing can be predicted from it.")
     total = len(inputs)
     found = ranks.gather(torch.cat(representations), total) if features else None
     return Prediction(ranks.gather(torch.cat(logits), total), found)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ptd_ext.train.settings import Settings
 
-__all__ = ["resolve"]
+__all__ = ["ONE_MATRIX", "resolve"]
 
 Layer = dict[str, Any]
 
@@ -33,13 +33,21 @@ _DATA: dict[str, Layer] = {
         "epochs": 10,
         "milestones": (5,),
         "warm_up_epochs": 5,
+        "joint_epochs": 10,
+        "joint_soft_from": 4,
+        "joint_average": 5,
+        "joint_final_epochs": 10,
+        "dmi_epochs": 10,
     },
-    "npz": {"network": "mlp"},
-    "image_folder": {"network": "resnet18"},
+    # One's own data come with labels as they are.
+    "npz": {"network": "mlp", "noise": "none"},
+    "image_folder": {"network": "resnet50", "noise": "none", "batch_size": 32},
 }
 
 _SMALL_LOSS: Layer = {"optimiser": "adam", "lr": 1e-3, "weight_decay": 0.0, "schedule": "linear"}
 _SMALL_LOSS_METHODS = ("Decoupling", "MentorNet", "Co-teaching", "Co-teaching+")
+
+ONE_MATRIX = ("Forward", "Reweight", "T-Revision", "Forward-band", "Reweight-band")
 
 # Keyed by method: what it asks for under either preset.
 _METHOD: dict[str, Layer] = {
@@ -75,6 +83,7 @@ _FAST: Layer = {
 # Keyed by data set: what differs from _FAST there.
 _FAST_DATA: dict[str, Layer] = {
     "fashion_mnist": {"network": "lenet5"},
+    "cifar10": {"disagreement_start": 0},
     "digits": {
         "epochs": 60,
         "milestones": (40, 50),
@@ -113,4 +122,8 @@ def resolve(config: Layer, flags: Layer) -> Settings:
     merged: Layer = {}
     for layer in layers:
         merged.update(layer)
+    if chosen.method in ONE_MATRIX and merged["parts"] != 1:
+        raise ValueError(
+            f"parts must be 1 for {chosen.method}, which has one matrix; got {merged['parts']}."
+        )
     return Settings(**merged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ from ptd_ext.noise import instance_dependent_noise, pairwise_noise, symmetric_no
 from ptd_ext.train import data
 from ptd_ext.train.settings import Settings
 
-__all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise"]
+__all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise", "with_known_rate"]
 
+_LEAVE_OUT = ("MentorNet", "Co-teaching", "Co-teaching+")
 _NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
 
 
@@ -39,12 +41,30 @@ class Inputs:
         stored = self.stored.to(device) if isinstance(self.stored, Tensor) else self.stored
         return Inputs(stored, self.positions, self.scale)
 
+    @property
+    def device(self) -> torch.device:
+        """Where ids must be for a fetch that does not wait."""
+        return self.stored.device if isinstance(self.stored, Tensor) else torch.device("cpu")
+
+    @functools.cached_property
+    def sample_numbers(self) -> int:
+        """Numbers of one sample."""
+        return _sample_shape(self.stored).numel()
+
+    @property
+    def slow(self) -> bool:
+        """Whether a fetch reads files, which is worth doing ahead."""
+        return not isinstance(self.stored, Tensor)
+
     def fetch(self, ids: Tensor, device: torch.device) -> Tensor:
         """The samples at `ids`, as the network takes them."""
+        ids = ids.to(self.device)
         if isinstance(self.stored, Tensor):
-            rows = self.stored.index_select(0, ids.to(self.stored.device))
+            rows = self.stored.index_select(0, ids)
         else:
-            rows = self.stored[ids.cpu() if self.positions is None else self.positions[ids.cpu()]]
+            rows = self.stored[ids if self.positions is None else self.positions[ids]]
+        if device.type == "cuda" and rows.device.type == "cpu":
+            rows = rows.pin_memory()
         return self.scale(rows.to(device, non_blocking=True))
 
 
@@ -96,6 +116,7 @@ class Problem:
     realised_rate: float | None
     sample_shape: torch.Size
     embedding: Tensor | None
+    asked_rate: float | None  # None for noise that was not made by asking for a rate
 
     @property
     def train_size(self) -> int:
@@ -111,6 +132,16 @@ class Problem:
             and (isinstance(value, Tensor) or (resident and isinstance(value, Inputs)))
         }
         return Problem(**{**vars(self), **moved})
+
+    def fingerprint(self) -> str:
+        """Tells data sets apart: their sizes, all labels, and some samples."""
+        found = hashlib.sha256(repr((self.name, self.classes, tuple(self.sample_shape))).encode())
+        for labels in (self.train_labels, self.validation_labels, self.test_labels):
+            found.update(labels.cpu().numpy().tobytes() + b"/")
+        for inputs in (self.train, self.validation, self.test):
+            few = torch.tensor([0, len(inputs) // 2, len(inputs) - 1])
+            found.update(inputs.fetch(few, torch.device("cpu")).contiguous().numpy().tobytes())
+        return found.hexdigest()[:16]
 
     def bytes(self) -> int:
         """Of all samples that are held in memory."""
@@ -137,6 +168,12 @@ def load_problem(settings: Settings) -> Problem:
     else:
         # Rising, so that neighbours on the disk stay neighbours.
         held_out, train = order[:held].sort().values, order[held:].sort().values
+    for name, count in (("train", len(train) - 1), ("validate", len(held_out))):
+        if count < 1:
+            raise ValueError(
+                f"{dataset.name} leaves too few samples to {name} on: {len(train)} and "
+                f"{len(held_out)} of {len(order)}."
+            )
     scale = Scale(dataset.mean, dataset.std, settings.channels_last)
     whole = None if clean is None else (labels != clean).double().mean().item()
     return Problem(
@@ -155,6 +192,7 @@ def load_problem(settings: Settings) -> Problem:
         realised_rate=whole,
         sample_shape=_sample_shape(dataset.test_inputs),
         embedding=dataset.embedding,
+        asked_rate=None if noise is None or settings.noise_file else settings.rate,
     )
 
 
@@ -203,6 +241,20 @@ def make_noise(dataset: data.DataSet, settings: Settings) -> LabelNoise:
         classes=dataset.classes,
         inputs=settings.noise_input,
     )
+
+
+def with_known_rate(settings: Settings, problem: Problem) -> Settings:
+    """With the rate of noise that was not made here, for methods that build on it."""
+    if problem.asked_rate is not None:
+        return settings
+    if problem.realised_rate is not None:
+        return settings.replace(rate=min(problem.realised_rate, 0.99))
+    if settings.forget_rate < 0 and settings.method in _LEAVE_OUT:
+        raise ValueError(
+            f"forget_rate must be given: {settings.method} leaves out a share of each batch, and "
+            "how many of these labels are wrong is not known."
+        )
+    return settings
 
 
 def _sample_shape(inputs: Any) -> torch.Size:

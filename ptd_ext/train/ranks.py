@@ -75,13 +75,21 @@ class Ranks:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
 
-    def any(self, truth: bool, device: torch.device) -> bool:
-        """Whether it is true on any rank."""
+    def largest(self, number: int, device: torch.device) -> int:
+        """The largest number of all ranks."""
         if self.size == 1:
-            return truth
-        found = torch.tensor(int(truth), device=device)
+            return number
+        found = torch.tensor(number, device=device)
         dist.all_reduce(found, op=dist.ReduceOp.MAX)
-        return bool(found.item())
+        return int(found.item())
+
+    def word(self, text: str) -> str:
+        """The first rank's text."""
+        if self.size == 1:
+            return text
+        words = [text]
+        dist.broadcast_object_list(words, 0)
+        return words[0]
 
     def wait(self) -> None:
         """Until all ranks are here."""

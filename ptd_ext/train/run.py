@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,18 @@ from torch import Tensor, nn
 
 from ptd_ext.approximation import approximation_error
 from ptd_ext.train import checkpoint, networks
+from ptd_ext.train.choice import validate
 from ptd_ext.train.log import Log
 from ptd_ext.train.methods import stages
 from ptd_ext.train.methods.transition_losses import WarmUp
-from ptd_ext.train.predict import Prediction, accuracy, predict
-from ptd_ext.train.problem import Problem
+from ptd_ext.train.predict import Prediction, predict
+from ptd_ext.train.problem import Problem, with_known_rate
 from ptd_ext.train.ranks import Ranks
 from ptd_ext.train.settings import Settings
-from ptd_ext.train.stages import Stage
 from ptd_ext.train.steps import AMP, Steps, key, order
 from ptd_ext.train.stopping import Stopped, Stopping
+from ptd_ext.train.warm_up_cache import WarmUpCache
+from ptd_ext.whole_files import whole_file
 
 __all__ = ["Run"]
 
@@ -49,10 +50,14 @@ class Run:
         log: Log | None = None,
     ) -> None:
         self.settings, self.device, self.out = settings, device, out
+        fingerprint = problem.fingerprint()
+        self._belongs_to = f"{checkpoint.digest(settings)}-{fingerprint}"
+        self._cache = WarmUpCache(settings, fingerprint)
         self.problem = problem.to(device, _resident(settings, problem, device))
         self.ranks = ranks or Ranks()
-        self.log = log or Log(None, quiet=True)
-        self.stages = stages(settings)
+        self.log = log or Log(quiet=True)
+        self.stages = stages(with_known_rate(settings, problem))
+        self._check_network()
         self.networks: list[nn.Module] = []
         self.kept: dict[str, Tensor] = {}
         self.chosen: dict[str, Any] = {}
@@ -66,9 +71,9 @@ class Run:
         with Stopping() as stopping:
             for index in range(first, len(self.stages)):
                 mine = state if index == first else None
-                if mine is None and self._from_cache(index):
-                    continue
-                self._stage(index, mine, stopping)
+                cached = isinstance(self.stages[index], WarmUp) and mine is None
+                if not cached or not self._from_cache():
+                    self._stage(index, mine, stopping)
         return self._result()
 
     def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
@@ -80,6 +85,12 @@ class Run:
     def network_chosen(self) -> nn.Module:
         """The network that noisy validation data chose."""
         return self._network(len(self.stages), 0, self.chosen["network"])
+
+    def keep_file(self, name: str, state: dict[str, Tensor]) -> None:
+        """Tensors in a file of the run's folder, which is there whole or not at all."""
+        if self.out is not None and self.ranks.first:
+            with whole_file(self.out / name) as temporary:
+                torch.save(state, temporary)
 
     # One stage.
 
@@ -96,27 +107,30 @@ class Run:
         # A checkpoint brings its own networks.
         saved = self.chosen["network"] if state is None and stage.start == "chosen" else None
         self.networks = [self._network(index, n, saved) for n in range(stage.networks)]
-        few = self.problem.train.fetch(torch.arange(2, device=self.device), self.device)
-        networks.check(self.networks[0], few, self.problem.classes)
         steps = Steps(stage, self.networks, self.problem, self.settings, self.device, self.ranks)
         epoch, step = 0, 0
         if state is None:
-            self.chosen = {"value": -torch.inf}
+            self.chosen = {}
+            torch.manual_seed(key("layers", self.settings.seed, index, self.ranks.rank))
             if stage.keep_start:
-                self._validate(stage, -1)
+                validate(self, stage, -1)
         else:
             for network, saved in zip(self.networks, state["networks"], strict=True):
                 network.load_state_dict(saved)
             stage.load_state_dict(state["stage_state"])
             steps.load_state_dict(state["steps"])
-            self.chosen, self.last = state["chosen"], state["last"]
-            epoch, step = state["epoch"], state["step"]
+            self.last, epoch, step = state["last"], state["epoch"], state["step"]
             checkpoint.set_rng_state(state["rng"])
+            if not self.ranks.first:  # the state is the first rank's
+                torch.manual_seed(
+                    key("layers", self.settings.seed, index, self.ranks.rank, epoch, step)
+                )
         for epoch in range(epoch, stage.epochs):  # noqa: B020 (goes on from where it was)
             self._epoch(index, epoch, step, steps, stopping)
             step = 0
         stage.finish(self)
-        self._to_cache(index)
+        if isinstance(stage, WarmUp) and self.ranks.first:
+            self._cache.write(self.kept, self.chosen)
 
     def _epoch(self, index: int, epoch: int, step: int, steps: Steps, stopping: Stopping) -> None:
         start = time.perf_counter()
@@ -129,12 +143,14 @@ class Run:
         batches = steps.batches(ids, step)
         total = -(-size // stage.batch_size)
         for batch in self.log.bar(batches, total - step, f"{stage.name} {epoch + 1}"):
-            steps.step(batch, epoch, epoch * total + step)
+            steps.step(*batch, epoch, epoch * total + step)
             step += 1
-            if self._stop(stopping, step, step == total):
+            # After the last step the epoch is brought to its end first.
+            if step < total and (number := self._signal(stopping, step)):
                 self.seconds += time.perf_counter() - start
                 self._save(index, epoch, step, steps)
-                raise Stopped(stopping.received)
+                self.ranks.wait()
+                raise Stopped(number)
             if self.settings.checkpoint_steps and step % self.settings.checkpoint_steps == 0:
                 self._save(index, epoch, step, steps)
         for network in self.networks:
@@ -144,7 +160,7 @@ class Run:
             "epoch": epoch + 1,
             "epochs": stage.epochs,
             "loss": steps.loss.item() / size,
-            **self._validate(stage, epoch),
+            **validate(self, stage, epoch),
             **stage.figures(),
         }
         stage.end_epoch(self, epoch)
@@ -152,55 +168,21 @@ class Run:
         self.seconds += seconds
         self.log.epoch({**record, "seconds": seconds})
         self._save(index, epoch + 1, 0, steps)
+        if number := self._signal(stopping, 0):
+            self.ranks.wait()
+            raise Stopped(number)
 
-    def _stop(self, stopping: Stopping, step: int, last: bool) -> bool:
-        """Whether to stop here, which all ranks must agree on; not after an epoch's last step."""
-        if last:
-            return False
-        if self.ranks.size == 1:
-            return stopping.received != 0
-        if step % _RANKS_AGREE:
-            return False
-        return self.ranks.any(stopping.received != 0, self.device)
-
-    @torch.no_grad()
-    def _validate(self, stage: Stage, epoch: int) -> dict[str, float]:
-        """Accuracies now; remembers the model if it is the best so far on noisy validation."""
-        weights = self.kept.get("validation_weights")
-        best: dict[str, Any] = {}
-        for network in self.networks:
-            logits = self.predict(network, "validation").logits
-            posterior = stage.noisy_posterior(logits, weights)
-            labels = self.problem.validation_labels
-            found = {
-                "validation_accuracy": accuracy(posterior, labels),
-                "test_accuracy": accuracy(
-                    self.predict(network, "test").logits, self.problem.test_labels
-                ),
-            }
-            picked = posterior.gather(1, labels[:, None]).double()
-            likelihood = picked.clamp(min=1e-30).log().mean().item()
-            values = {"accuracy": found["validation_accuracy"], "likelihood": likelihood}
-            found["validation_likelihood"] = likelihood
-            value = values.get(self.settings.select, float(epoch))
-            if not best or value > best["value"]:
-                best, network_of_best = {**found, "value": value, "epoch": epoch + 1}, network
-        self.last = best
-        if best["value"] > self.chosen["value"]:
-            # The stage's parameters only: what it stores per sample need not go back in time.
-            learned = dict(stage.named_parameters())
-            self.chosen = {
-                **best,
-                "network": copy.deepcopy(network_of_best.state_dict()),
-                "learned": {name: p.detach().clone() for name, p in learned.items()},
-            }
-        return {name: value for name, value in best.items() if name not in ("value", "epoch")}
+    def _signal(self, stopping: Stopping, step: int) -> int:
+        """The signal to stop for, 0 if none; ranks ask each other at some steps, and agree."""
+        if self.ranks.size > 1 and step % _RANKS_AGREE:
+            return 0
+        return self.ranks.largest(stopping.received, self.device)
 
     # Networks.
 
     def _network(self, index: int, number: int, state: dict[str, Tensor] | None) -> nn.Module:
         """Initialised as a function of seed, stage and number, then loaded with `state`."""
-        with torch.random.fork_rng():
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(key("network", self.settings.seed, index, number))
             network = networks.build(
                 self.settings.network,
@@ -217,7 +199,24 @@ class Run:
             network.load_state_dict(state)
         return network
 
-    # Checkpoints and the cache of warmed-up networks.
+    def _check_network(self) -> None:
+        """Before anything is trained or written."""
+        few = self.problem.train.fetch(torch.arange(2, device=self.device), self.device)
+        try:
+            network = self._network(0, 0, None)
+            networks.check(network, few, self.problem.classes)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        shared = self.ranks.size > 1 and self.device.type == "cpu"
+        if shared and any(
+            isinstance(m, nn.modules.batchnorm._BatchNorm) for m in network.modules()
+        ):
+            self.log.say(
+                "note: on CPUs, batch normalisation sees each process's share of a batch only; "
+                "the result differs from that of one process"
+            )
+
+    # Checkpoints and warmed-up networks.
 
     @property
     def _checkpoint_path(self) -> Path | None:
@@ -240,13 +239,13 @@ class Run:
             "seconds": self.seconds,
             "log": self.log.size(),
         }
-        checkpoint.save(self._checkpoint_path, self.settings, state)
+        checkpoint.save(self._checkpoint_path, self._belongs_to, state)
 
     def _read_checkpoint(self) -> dict[str, Any] | None:
         path = self._checkpoint_path
         if path is None or not path.exists():
             return None
-        state = checkpoint.load(path, self.settings)
+        state = checkpoint.load(path, self._belongs_to)
         self.log.back_to(state["log"])
         epoch = state["epoch"] + 1
         self.log.say(f"going on in stage {self.stages[state['stage']].name!r} at epoch {epoch}")
@@ -255,29 +254,17 @@ class Run:
     def _restore(self, state: dict[str, Any]) -> None:
         self.kept = {name: tensor.to(self.device) for name, tensor in state["kept"].items()}
         self.chosen, self.seconds = state["chosen"], state["seconds"]
+        if "learned" in self.chosen:
+            learned = self.chosen["learned"]
+            self.chosen["learned"] = {name: p.to(self.device) for name, p in learned.items()}
 
-    def _cache_path(self, index: int) -> Path | None:
-        if not self.settings.warm_up_cache or not isinstance(self.stages[index], WarmUp):
-            return None
-        skipped = {"method", "preset", "epochs"}
-        word = checkpoint.digest(self.settings, skipped, ("data", "method", "optimiser"))
-        counts = f"{self.settings.warm_up_epochs}-{self.settings.posterior_epochs}"
-        return Path(self.settings.warm_up_cache) / f"{word}-{counts}.pt"
-
-    def _from_cache(self, index: int) -> bool:
-        path = self._cache_path(index)
-        if path is None or not path.exists():
+    def _from_cache(self) -> bool:
+        found = self._cache.read(self.device)
+        if found is None:
             return False
-        found = torch.load(path, map_location=self.device, weights_only=True)
         self.kept, self.chosen = found["kept"], found["chosen"]
-        self.log.say(f"warmed-up network from {path}")
+        self.log.say(f"warmed-up network from {self._cache.path}")
         return True
-
-    def _to_cache(self, index: int) -> None:
-        path = self._cache_path(index)
-        if path is not None and self.ranks.first:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            checkpoint.save(path, self.settings, {"kept": self.kept, "chosen": self.chosen})
 
     def _result(self) -> dict[str, Any]:
         problem, kept = self.problem, self.kept
@@ -288,6 +275,7 @@ class Run:
                 problem.train_rows, problem.train_clean, kept["weights"], kept["parts"], slack
             )
         return {
+            "rate": problem.asked_rate,
             "train_samples": problem.train_size,
             "test_accuracy": self.chosen["test_accuracy"],
             "test_accuracy_last": self.last["test_accuracy"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +15,15 @@ import torch
 
 from ptd_ext._C import build_info
 from ptd_ext.part_transition import PartTransition
-from ptd_ext.train.config import write_settings
+from ptd_ext.train.checkpoint import digest
+from ptd_ext.train.config import read_config, write_settings
 from ptd_ext.train.findings import write_findings
 from ptd_ext.train.log import Log
 from ptd_ext.train.problem import Problem, load_problem
 from ptd_ext.train.ranks import Ranks, join
 from ptd_ext.train.run import Run
 from ptd_ext.train.settings import Settings
-from ptd_ext.whole_files import whole_file, write_text
+from ptd_ext.whole_files import write_text
 
 __all__ = ["Place", "new_folder", "train"]
 
@@ -34,31 +38,45 @@ class Place:
     @classmethod
     def of(cls, settings: Settings) -> Place:
         """As the settings say; a rank takes the GPU of its number."""
-        name = settings.device
-        if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
-        if name == "cuda" and "LOCAL_RANK" in os.environ:
-            name = f"cuda:{os.environ['LOCAL_RANK']}"
-        try:
-            device = torch.device(name)
-        except RuntimeError:
-            raise ValueError(f"device must be auto, cpu, cuda or cuda:1; got {name!r}.") from None
-        if device.type == "cuda":
-            if not torch.cuda.is_available():
-                raise ValueError(f"device is {name}, but torch finds no GPU; take cpu or auto.")
-            torch.cuda.set_device(device)
+        device = _device(settings.device)
         if settings.threads:
             torch.set_num_threads(settings.threads)
         return cls(device, join(device.type))
 
 
-def new_folder(name: str, root: Path = Path("runs")) -> Path:
-    """runs/NAME, or with the first free number behind it."""
+def _device(name: str) -> torch.device:
+    local = os.environ.get("LOCAL_RANK")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and local is not None:
+        name = f"cuda:{local}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:1; got {name!r}.") from None
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
+        raise ValueError(f"device is {name}, but torch finds no GPU; take cpu or auto.")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {name}, but there are {torch.cuda.device_count()} GPUs.")
+    if local is not None and device.index != int(local):
+        raise ValueError(f"device must be cuda for several processes, one GPU each; got {name}.")
+    torch.cuda.set_device(device)
+    return device
+
+
+def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
+    """Make runs/NAME, or with the first free number behind it; the same on all ranks."""
     path, number = root / name, 1
-    while path.exists():
-        number += 1
-        path = root / f"{name}-{number}"
-    return path
+    while ranks.first:
+        try:
+            path.mkdir(parents=True)
+            break
+        except FileExistsError:
+            number += 1
+            path = root / f"{name}-{number}"
+    return Path(ranks.word(str(path)))
 
 
 def train(
@@ -69,47 +87,87 @@ def train(
     resume: bool = False,
     problem: Problem | None = None,
 ) -> dict[str, Any]:
-    """Train in a folder; returns what its `result.json` holds. A finished run is not repeated."""
-    kept, finished, first = out / "settings.toml", out / "result.json", place.ranks.first
-    if kept.exists() and not resume:
-        raise FileExistsError(
-            f"{out} holds a run already: continue it with --resume, or give another --out."
-        )
-    if resume and finished.exists():
+    """Train in a folder; returns what its `result.json` holds. A finished run is not repeated.
+
+    Args:
+        settings: of the run.
+        out: its folder. With `resume` it may hold a run of the same settings.
+        place: where to run.
+        resume: go on from what is in the folder, if there is something.
+        problem: the data that the settings ask for, if they are at hand.
+    """
+    _check_folder(settings, out, resume)
+    finished, ranks = out / "result.json", place.ranks
+    if finished.exists():
         return json.loads(finished.read_text(encoding="utf-8"))
-    if problem is None:
-        problem = load_problem(settings)
-    # Only now, so that a mistake in the settings leaves nothing behind.
-    place.ranks.wait()
-    if first and not kept.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        write_settings(settings, kept)
-    place.ranks.wait()
-    log = Log(
-        out if first else None,
-        quiet=not first,
-        progress=settings.progress,
-        tensorboard=settings.tensorboard,
-    )
-    log.say(_introduction(settings, problem, place))
-    run = Run(settings, problem, place.device, out=out, ranks=place.ranks, log=log)
-    result = {**_about(settings), **run.go(resume=resume)}
-    if "parts" in run.kept:
-        write_findings(run, out / "labels.csv")
-    if first:
+    log = Log(quiet=not ranks.first, progress=settings.progress)
+    problem = load_problem(settings) if problem is None else problem
+    run = Run(settings, problem, place.device, out=out, ranks=ranks, log=log)
+    # All is checked: only now something is written.
+    with _alone(out, ranks):
+        if ranks.first:
+            if not (out / "settings.toml").exists():
+                write_settings(settings, out / "settings.toml")
+            log.open(out, tensorboard=settings.tensorboard)
+        log.say(_introduction(settings, problem, place))
+        try:
+            result = {**_about(settings), **run.go(resume=resume)}
+        finally:
+            log.close()
         _keep(run, settings, out)
-        # Last: where there is a result, everything else is there too.
-        write_text(finished, json.dumps(result, indent=2) + "\n")
-    place.ranks.wait()
-    log.close()
+        if ranks.first:
+            # Last: where there is a result, everything else is there too.
+            write_text(finished, json.dumps(result, indent=2) + "\n")
+        ranks.wait()
     return result
 
 
+def _check_folder(settings: Settings, out: Path, resume: bool) -> None:
+    kept = out / "settings.toml"
+    if not kept.exists():
+        return
+    if not resume:
+        raise FileExistsError(
+            f"{out} holds a run already: continue it with --resume, or give another --out."
+        )
+    before = Settings(**read_config(kept))
+    if digest(before) != digest(settings):
+        now = vars(settings)
+        name = next(n for n in now if digest(before.replace(**{n: now[n]})) != digest(before))
+        raise ValueError(
+            f"{out} holds a run with other settings: {name} was {getattr(before, name)!r} and is "
+            f"{now[name]!r}. Continue with those settings, or give another --out."
+        )
+
+
+@contextmanager
+def _alone(out: Path, ranks: Ranks) -> Iterator[None]:
+    """Make the folder, and let no second run into it."""
+    ranks.wait()
+    lock = None
+    if ranks.first:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise ValueError(f"{out} is in use: another process trains there.") from None
+    ranks.wait()
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.close()
+
+
 def _keep(run: Run, settings: Settings, out: Path) -> None:
-    """The chosen network as a state dict, and the learned T(x)."""
-    with whole_file(out / "network.pt") as temporary:
-        torch.save(run.chosen["network"], temporary)
-    if "parts" in run.kept:
+    """The chosen network as a state dict, the learned T(x), and which labels are wrong."""
+    run.keep_file("network.pt", run.chosen["network"])
+    if "parts" not in run.kept:
+        return
+    write_findings(run, out / "labels.csv")
+    if run.ranks.first:
         about = {"method": settings.method, "data": settings.data, "seed": settings.seed}
         basis, slack = run.kept.get("basis"), run.kept.get("slack")
         learned = PartTransition(run.kept["parts"], basis, slack, about=about)
@@ -117,7 +175,7 @@ def _keep(run: Run, settings: Settings, out: Path) -> None:
 
 
 def _about(settings: Settings) -> dict[str, Any]:
-    names = ("method", "data", "rate", "seed", "preset", "network", "parts", "epochs")
+    names = ("method", "data", "seed", "preset", "network", "parts", "epochs")
     words = {name: getattr(settings, name) for name in names}
     return {**words, "version": build_info()["version"], "torch": torch.__version__}
 

@@ -7,6 +7,7 @@ from the fields, so that a new one is written once.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
@@ -127,7 +128,7 @@ class Settings:
     start: str = _setting(
         "auto",
         "transition",
-        "network of the main stage; auto: fresh from a noise rate of fresh_from on",
+        "network of the main stage; auto: fresh from a noise rate of fresh_from on, or if unknown",
         ("auto", "fresh", "warm"),
     )
     fresh_from: float = _setting(0.4, "transition", "noise rate that start = auto asks")
@@ -187,6 +188,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} must be a finite number; got {value}.")
             choices = describe(name)["choices"]
             if choices and value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
@@ -221,9 +224,12 @@ _POSITIVE = [
     "anchor_count",
     "batch_size",
     "dmi_batch_size",
+    "dmi_epochs",
     "dmi_lr",
     "epochs",
     "joint_average",
+    "joint_epochs",
+    "joint_final_epochs",
     "joint_lr",
     "lr",
     "nmf_turns",
@@ -236,9 +242,6 @@ _NOT_NEGATIVE = [
     "data_limit",
     "disagreement_free_steps",
     "disagreement_start",
-    "dmi_epochs",
-    "joint_epochs",
-    "joint_final_epochs",
     "joint_soft_from",
     "max_importance",
     "momentum",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor, nn
@@ -60,10 +61,26 @@ class Steps:
             self.optimisers.append(schedule.build(parameters))
         self.loss = torch.zeros((), device=device, dtype=torch.float64)
 
-    def batches(self, ids: Tensor, skip: int) -> Iterator[Tensor]:
-        """The ids of each step, on the device, without the first `skip` steps."""
-        ids = ids.to(self.device, non_blocking=True)
-        return iter(ids.split(self.stage.batch_size)[skip:])
+    def batches(self, ids: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Ids of each step, and this rank's inputs, without the first `skip` steps."""
+        inputs, size = self.problem.train, self.stage.batch_size
+        # Split where they are needed, so that no step copies ids from one to the other.
+        here = ids.to(self.device).split(size)[skip:]
+        there = ids.to(inputs.device).split(size)[skip:]
+
+        def fetch(mine: Tensor) -> Tensor:
+            return inputs.fetch(self.ranks.share(mine), self.device)
+
+        if not inputs.slow:
+            yield from ((a, fetch(b)) for a, b in zip(here, there, strict=True))
+            return
+        with ThreadPoolExecutor(1) as ahead:
+            waiting = ahead.submit(fetch, there[0]) if there else None
+            for number, batch in enumerate(here):
+                ready = waiting.result()
+                if number + 1 < len(here):
+                    waiting = ahead.submit(fetch, there[number + 1])
+                yield batch, ready
 
     def begin_epoch(self, epoch: int) -> None:
         """Training mode, learning rates, a fresh sum of losses."""
@@ -73,10 +90,8 @@ class Steps:
             schedule.apply(optimiser, epoch, self.stage.epochs)
         self.loss.zero_()
 
-    def step(self, ids: Tensor, epoch: int, number: int) -> None:
+    def step(self, ids: Tensor, inputs: Tensor, epoch: int, number: int) -> None:
         """One step of everything."""
-        mine = self.ranks.share(ids)
-        inputs = self.problem.train.fetch(mine, self.device)
         logits = []
         for forward in self.forwards:
             with torch.autocast(self.device.type, self.amp, enabled=self.amp is not None):
@@ -111,5 +126,6 @@ class Steps:
         """From a checkpoint."""
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
-        self.scaler.load_state_dict(state["scaler"])
+        if state["scaler"]:  # empty where the run began without one, on another device
+            self.scaler.load_state_dict(state["scaler"])
         self.loss.copy_(state["loss"])

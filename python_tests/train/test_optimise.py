@@ -31,7 +31,7 @@ def test_linear_decay_over_the_last_share_of_epochs():
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
 def test_a_step_left_out_changes_nothing(kind):
-    """Also where it is the first, and together with a gradient scaler's own finding."""
+    """Also where it is the first."""
 
     def train(skips):
         parameter = torch.nn.Parameter(torch.ones(3))
@@ -47,6 +47,14 @@ def test_a_step_left_out_changes_nothing(kind):
     expected = train([False, False])
     assert (expected != 1).all()
     assert torch.equal(train([False, False]), expected)
+    # A gradient scaler's own finding counts too.
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimiser = Schedule(kind, 0.1).build([parameter])
+    parameter.grad = torch.ones(3)
+    optimiser.found_inf = torch.tensor(1.0)
+    with skip_unless(optimiser, torch.tensor(True)):
+        optimiser.step()
+    assert torch.equal(parameter.detach(), torch.ones(3))
     for skips in ([True, True, False, False], [False, False, True], [True, True]):
         start = torch.ones(3) if all(skips) else expected
         assert torch.equal(train(skips), start), skips

@@ -9,11 +9,11 @@ import pytest
 import torch
 from training_cases import (
     CPU,
-    QUICK,
     TRAIN,
     flags,
     outcome,
     quick_settings,
+    quick_values,
     run_script,
     write_clusters,
 )
@@ -58,8 +58,7 @@ def clusters(tmp_path_factory):
 
 
 def command(clusters, out, method, **changes):
-    values = {**QUICK, "data_root": clusters, "method": method, **changes}
-    return [*flags(values), "--out", str(out)]
+    return [*flags(quick_values(clusters, method, **changes)), "--out", str(out)]
 
 
 # Ten steps an epoch: 3 epochs of warm-up, 3 of training, 2 of revision.
@@ -90,7 +89,7 @@ def test_sigkill(clusters, tmp_path, method, where, count):
 def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code):
     """The checkpoint is of the step that was reached, not of the epoch's beginning."""
     out = tmp_path / "run"
-    arguments = command(clusters, out, "PTD-F", epochs=100000, batch_size=8)
+    arguments = command(clusters, out, "PTD-F", warm_up_epochs=100000, batch_size=4)
     process = subprocess.Popen(
         [sys.executable, "-c", TRAIN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -100,11 +99,10 @@ def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == code
-    assert b"continue with" in errors
-    assert b"--resume" in errors
+    assert f"Continue with ptd-ext train --out {out} --resume".encode() in errors
     assert b"Traceback" not in errors
     state = torch.load(out / "checkpoint.pt", weights_only=True)
-    assert (state["epoch"], state["step"]) != (0, 0)
+    assert state["step"] > 0
 
 
 def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, monkeypatch):

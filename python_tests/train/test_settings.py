@@ -53,7 +53,11 @@ def test_layers():
     assert resolve({}, {"data": "fashion_mnist", "preset": "fast"}).network == "lenet5"
     assert resolve({}, {"data": "cifar10"}).parts == 20
     assert resolve({}, {"data": "cifar10", "method": "Forward"}).parts == 1
-    assert resolve({"parts": 7}, {"data": "cifar10", "method": "Forward"}).parts == 7
+    with pytest.raises(ValueError, match="parts must be 1 for Forward"):
+        resolve({"parts": 7}, {"data": "cifar10", "method": "Forward"})
+    assert resolve({}, {"data": "cifar10", "preset": "fast"}).disagreement_start == 0
+    assert resolve({}, {"data": "cifar10", "preset": "paper"}).disagreement_start == 20
+    assert resolve({}, {"data": "npz"}).noise == "none"
     assert resolve({"parts": 7}, {"parts": 8}).parts == 8
 
 
@@ -104,6 +108,9 @@ def test_a_missing_file_gets_a_sentence(tmp_path):
         ("epochs", 0),
         ("anchor_band", (97.0,)),
         ("threads", -1),
+        ("max_importance", float("inf")),
+        ("joint_epochs", 0),
+        ("validation", 0.0),
     ],
 )
 def test_a_wrong_value_gets_a_sentence(name, value):

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from training_cases import QUICK, flags, write_clusters
+from training_cases import flags, quick_values, write_clusters
 
 from ptd_ext import load_noise
 from ptd_ext.cli import main
@@ -20,8 +20,8 @@ def clusters(tmp_path):
     return write_clusters(tmp_path / "clusters.npz")
 
 
-def values(clusters, **changes):
-    return {**QUICK, "data_root": clusters, **changes}
+def values(clusters, method="PTD-F", **changes):
+    return quick_values(clusters, method, **changes)
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "reproduce", "noise", "info", "selftest"])
@@ -85,7 +85,8 @@ def test_compare_goes_on_where_it_was(clusters, tmp_path, capsys, monkeypatch):
 
 def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
     path = tmp_path / "noise.safetensors"
-    chosen = flags({"data": "npz", "data_root": clusters, "rate": 0.3, "seed": 5})
+    chosen = {"data": "npz", "data_root": clusters, "noise": "instance", "rate": 0.3, "seed": 5}
+    chosen = flags(chosen)
     main(["noise", *chosen, "--out", str(path)])
     assert "of 700 labels are wrong" in capsys.readouterr().out
     noise = load_noise(path)

@@ -1,14 +1,19 @@
 """Two processes train what one does, up to rounding."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
-from training_cases import CPU, QUICK, flags, quick_settings, write_clusters
+from training_cases import CPU, flags, quick_settings, quick_values, write_clusters
 
 from ptd_ext.part_transition import PartTransition
+from ptd_ext.train.config import write_config
 from ptd_ext.train.session import train
 
 
@@ -17,14 +22,14 @@ def clusters(tmp_path_factory):
     return write_clusters(tmp_path_factory.mktemp("data") / "clusters.npz", samples=701)
 
 
+TORCHRUN = [
+    *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+    *("-m", "ptd_ext", "train"),
+]
+
+
 def torchrun(*arguments):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*command, "-m", "ptd_ext", "train", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = subprocess.run([*TORCHRUN, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -35,7 +40,7 @@ def test_two_processes(clusters, tmp_path, method):
     """631 samples in batches of 64: the last batch, and its halves, are uneven."""
     one, two = tmp_path / "one", tmp_path / "two"
     train(quick_settings(clusters, method=method, select="last"), one, CPU)
-    values = {**QUICK, "data_root": clusters, "method": method, "device": "cpu", "select": "last"}
+    values = quick_values(clusters, method, device="cpu", select="last")
     printed = torchrun(*flags(values), "--out", str(two))
     assert "2 processes" in printed
     assert printed.count("clean test accuracy") == 1
@@ -70,6 +75,29 @@ def test_two_processes_resume(clusters, tmp_path):
         patch.setattr(steps.Steps, "step", stop_at)
         with pytest.raises(Stopped):
             train(settings, shared, CPU)
+    write_config(vars(settings), shared / "given.toml")
     torchrun("--out", str(shared), "--resume")
     networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (whole, shared)]
     torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-5)
+
+
+def test_a_signal_to_one_process_stops_both(clusters, tmp_path):
+    """Ten steps an epoch: fewer than lie between two questions whether to stop."""
+    out = tmp_path / "run"
+    values = quick_values(clusters, "CE", device="cpu", epochs=100000, milestones=())
+    process = subprocess.Popen(
+        [*TORCHRUN, *flags(values), "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not (out / "checkpoint.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (second,) = (c for c in children if b"\0RANK=1\0" in Path(f"/proc/{c}/environ").read_bytes())
+    os.kill(int(second), signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "stopped by SIGTERM; everything is saved" in errors
+    assert torch.load(out / "checkpoint.pt", weights_only=True)["epoch"] > 0

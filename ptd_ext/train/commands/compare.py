@@ -10,8 +10,10 @@ from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
 from ptd_ext.train.config import add_flags, flags_given, read_config
-from ptd_ext.train.presets import resolve
+from ptd_ext.train.presets import ONE_MATRIX, resolve
+from ptd_ext.train.problem import load_problem
 from ptd_ext.train.session import Place, train
+from ptd_ext.train.settings import Settings
 
 DESCRIPTION = """\
 Train several methods on the same noisy data and print mean ± standard deviation over seeds of
@@ -47,31 +49,38 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if arguments.seeds < 1:
         parser.error(f"--seeds must be at least 1; got {arguments.seeds}.")
-    with told_in_a_sentence(parser, arguments.out):
+    with told_in_a_sentence(parser, lambda: "the same command"):
         _compare(arguments)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
     config = {} if arguments.config is None else read_config(arguments.config)
     config |= {**flags_given(arguments), "against": ""}
-    runs = [
-        resolve(config, {"method": method, "seed": seed})
-        for seed in range(arguments.seeds)
-        for method in arguments.methods
-    ]
-    first = runs[0]
+    first = _settings(config, arguments.methods[0], 0, Path())
     out = arguments.out or Path("runs") / f"compare-{first.data}-{first.rate:g}"
     place = Place.of(first)
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in arguments.methods}
-    for settings in runs:
-        # One method's warmed-up network is another's.
-        settings = settings.replace(warm_up_cache=settings.warm_up_cache or str(out / "warm_up"))
-        folder = out / settings.method / str(settings.seed)
-        results[settings.method].append(train(settings, folder, place, resume=True))
+    for seed in range(arguments.seeds):
+        problem = None
+        for method in arguments.methods:
+            settings = _settings(config, method, seed, out)
+            problem = problem or load_problem(settings)
+            folder = out / method / str(seed)
+            result = train(settings, folder, place, resume=True, problem=problem)
+            results[method].append(result)
     if place.ranks.first:
         print(_table(results))
         print(f"in {out}")
     place.ranks.leave()
+
+
+def _settings(config: dict[str, Any], method: str, seed: int, out: Path) -> Settings:
+    given = {**config, "method": method, "seed": seed}
+    if method in ONE_MATRIX:
+        given.pop("parts", None)
+    settings = resolve(given, {})
+    # One method's warmed-up network is another's.
+    return settings.replace(warm_up_cache=settings.warm_up_cache or str(out / "warm_up"))
 
 
 def _table(results: dict[str, list[dict[str, Any]]]) -> str:

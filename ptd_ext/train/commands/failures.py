@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from ptd_ext.train.stopping import Stopped
 
@@ -13,14 +12,15 @@ __all__ = ["told_in_a_sentence"]
 
 
 @contextmanager
-def told_in_a_sentence(parser: argparse.ArgumentParser, out: Path | None = None) -> Iterator[None]:
-    """End the command with what went wrong."""
+def told_in_a_sentence(
+    parser: argparse.ArgumentParser, again: Callable[[], str] = str
+) -> Iterator[None]:
+    """End the command with what went wrong; `again` says how a stopped one goes on."""
     try:
         yield
     except Stopped as stopped:
-        where = "" if out is None else f" --out {out}"
-        parser.exit(
-            stopped.code, f"\n{stopped}; everything is saved: continue with{where} --resume\n"
-        )
+        parser.exit(stopped.code, f"\n{stopped}; everything is saved. Continue with {again()}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, "\nstopped\n")
     except (OSError, ValueError, ImportError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
-from ptd_ext.train.config import add_flags, flags_given, read_config
+from ptd_ext.train.config import add_flags, flags_given, read_config, write_config
 from ptd_ext.train.methods import NAMES
-from ptd_ext.train.presets import resolve
+from ptd_ext.train.presets import ONE_MATRIX, resolve
+from ptd_ext.train.problem import load_problem
 from ptd_ext.train.session import Place, new_folder, train
+from ptd_ext.train.settings import Settings
 
 DEFAULT = Path(__file__).parent.parent / "default.toml"
+GIVEN = "given.toml"
 
 DESCRIPTION = """\
 Train a classifier on noisy labels and test it on clean ones.
@@ -44,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.list:
         print("\n".join(NAMES))
         return
-    with told_in_a_sentence(parser, arguments.out):
+    with told_in_a_sentence(parser, lambda: f"ptd-ext train --out {arguments.out} --resume"):
         _train(arguments)
 
 
@@ -67,34 +73,65 @@ def parser_of_train() -> argparse.ArgumentParser:
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    flags = flags_given(arguments)
-    config = {}
-    if arguments.config is not None:
-        config = read_config(arguments.config)
-    elif "data" not in flags and not arguments.resume:
-        config = read_config(DEFAULT)
-    elif arguments.resume:
-        if arguments.out is None:
-            raise ValueError("--resume needs --out, the folder of the run to go on with.")
-        kept = arguments.out / "settings.toml"
-        config = read_config(kept) if kept.exists() else {}
-    settings = resolve(config, flags)
+    given = {**_config(arguments), **flags_given(arguments)}
+    settings = resolve(given, {})
     place = Place.of(settings)
-    name = f"{settings.data}-{settings.method}-{settings.rate:g}-{settings.seed}"
-    out = new_folder(name) if arguments.out is None else arguments.out
-    results = []
+    problem = load_problem(settings)
+    if arguments.out is None:
+        name = f"{settings.data}-{settings.method}-{settings.rate:g}-{settings.seed}"
+        arguments.out = new_folder(name, place.ranks)
+    out: Path = arguments.out
     runs = [(settings, out)]
-    if settings.against:
-        other = resolve(
-            {**config, "against": ""}, {**flags, "method": settings.against, "against": ""}
-        )
-        runs.insert(0, (other, out / f"against-{settings.against}"))
+    if settings.against not in ("", settings.method):
+        runs.insert(0, (_other(given, settings), out / f"against-{settings.against}"))
+    results = []
     for mine, folder in runs:
-        results.append(train(mine, folder, place, resume=arguments.resume))
+        with _begun(out, given, place):
+            results.append(train(mine, folder, place, resume=arguments.resume, problem=problem))
     if place.ranks.first:
         print(_table(results))
         print(f"in {out}")
     place.ranks.leave()
+
+
+def _config(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a file: the one given, that of the run to go on with, or the default."""
+    if arguments.config is not None:
+        return read_config(arguments.config)
+    if not arguments.resume:
+        return {} if hasattr(arguments, "data") else read_config(DEFAULT)
+    if arguments.out is None:
+        raise ValueError("--resume needs --out, the folder of the run to go on with.")
+    if not (arguments.out / GIVEN).exists():
+        raise ValueError(f"{arguments.out} holds no run to go on with: there is no {GIVEN} in it.")
+    return read_config(arguments.out / GIVEN)
+
+
+def _other(given: dict[str, Any], settings: Settings) -> Settings:
+    """The settings of the method to compare with, on the same data."""
+    given = {**given, "method": settings.against, "against": ""}
+    if settings.against in ONE_MATRIX:
+        given.pop("parts", None)
+    return resolve(given, {})
+
+
+@contextmanager
+def _begun(out: Path, given: dict[str, Any], place: Place) -> Iterator[None]:
+    """Leave in the folder what the command was given, for --resume."""
+    made = out.exists()
+    if place.ranks.first and not (out / GIVEN).exists():
+        out.mkdir(parents=True, exist_ok=True)
+        write_config(given, out / GIVEN)
+    try:
+        yield
+    except (OSError, ValueError, ImportError):
+        # A mistake that ended the run before it began leaves nothing behind.
+        begun = any(out.glob("**/settings.toml"))
+        if place.ranks.first and not begun:
+            (out / GIVEN).unlink()
+            if not made or not any(out.iterdir()):
+                shutil.rmtree(out, ignore_errors=True)
+        raise
 
 
 def _table(results: list[dict]) -> str:

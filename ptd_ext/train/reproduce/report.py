@@ -9,7 +9,7 @@ from ptd_ext.train.reproduce.cells import ABLATION_METHODS
 from ptd_ext.train.reproduce.results import Results, read_results
 from ptd_ext.train.reproduce.rows import ablation_csv, accuracy_csv
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
-from ptd_ext.train.reproduce.text import write_whole
+from ptd_ext.whole_files import whole_file, write_text
 
 __all__ = ["report_ablation", "report_accuracy"]
 
@@ -55,8 +55,9 @@ def _write(
     folder: Path, title: str, markdown: str, rows: str, figure: plot.Drawing, results: Results
 ) -> bool:
     print(f"\n{markdown}")
-    write_whole(folder / "table.md", f"# {title}\n\n{markdown}")
-    write_whole(folder / "table.csv", rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "table.md", f"# {title}\n\n{markdown}")
+    write_text(folder / "table.csv", rows)
     written = "table.md and table.csv"
     try:
         image = plot.png(figure(results))
@@ -65,7 +66,8 @@ def _write(
             raise
         print(f"{error}; table.png was left out.")
     else:
-        write_whole(folder / "table.png", image)
+        with whole_file(folder / "table.png") as temporary:
+            Path(temporary).write_bytes(image)
         written = "table.md, table.csv and table.png"
     print(f"Written to {folder}: {written}.")
     return True

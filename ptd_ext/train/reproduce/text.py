@@ -1,19 +1,17 @@
-"""Numbers as text: Markdown tables, CSV, and files that are there whole or not at all."""
+"""Numbers as text: Markdown tables and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from ptd_ext.train.reproduce.published import Printed
 from ptd_ext.train.reproduce.statistics import Summary
 
-__all__ = ["beside", "csv_text", "duration", "markdown_table", "p_text", "spread", "write_whole"]
+__all__ = ["beside", "csv_text", "duration", "markdown_table", "p_text", "spread"]
 
 
 def spread(mean: float, std: float | None, digits: int = 2) -> str:
@@ -77,17 +75,6 @@ def csv_text(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
     for row in rows:
         writer.writerow({name: _field(value) for name, value in row.items()})
     return text.getvalue()
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write under a temporary name, then rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _field(value: Any) -> Any:
