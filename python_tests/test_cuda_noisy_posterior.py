@@ -21,6 +21,10 @@ using namespace ptd;
     const TransitionBatch<T> batch{weights, columns, slack, n, int(c), int(r)};                  \\
     return launch_noisy_posterior<Z, T>(batch, logits, posterior, row_sums, scratch, nullptr);   \\
   }                                                                                              \\
+  extern "C" int64_t forward_scratch_##name(int64_t n, int64_t c, int64_t r) {                   \\
+    return noisy_posterior_scratch(                                                              \\
+        TransitionBatch<T>{nullptr, nullptr, nullptr, n, int(c), int(r)});                       \\
+  }                                                                                              \\
   extern "C" int64_t backward_scratch_##name(const T* weights, const T* slack, int64_t n,        \\
                                              int64_t c, int64_t r) {                             \\
     return noisy_posterior_backward_scratch(                                                     \\
@@ -38,7 +42,6 @@ BIND(float32, float, float)
 BIND(float64, double, double)
 BIND(float16, Half, float)
 BIND(bfloat16, BFloat16, float)
-extern "C" int64_t forward_scratch(int64_t n, int64_t c) { return noisy_posterior_scratch(n, c); }
 """
 NAMES = ("logits", "weights", "parts", "slack")
 
@@ -76,8 +79,8 @@ def run(batch, grad, wanted=NAMES, seed=0, check=True):
         )
         s = None if slack is None else gpu.input(slack.t(), name="slack")
         out, row_sums = gpu.output((n, c), wide, name="out"), gpu.output((n, c), wide, name="sums")
-        scratch = gpu.output(gpu.call("forward_scratch", n, c), wide, name="scratch")
         sizes = (n, c, r)
+        scratch = gpu.output(gpu.call(f"forward_scratch_{name}", *sizes), wide, name="scratch")
         if n:
             assert gpu.call(f"forward_{name}", z, h, p, s, out, row_sums, scratch, *sizes) == 0
         size = gpu.call(f"backward_scratch_{name}", h, s, *sizes)

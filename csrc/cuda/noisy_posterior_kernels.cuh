@@ -39,8 +39,6 @@ __device__ __forceinline__ void softmax_lanes(const Z* __restrict__ logits,  // 
   }
 }
 
-// Dynamic shared memory of noisy_posterior_narrow: 2560 bytes
-// That is, the weights of the block's samples, at C = 10 and R = 20.
 template <int Lanes, class T, class Z>
 __global__ void __launch_bounds__(kPosteriorBlock, kPosteriorBlocks<T>)
     noisy_posterior_narrow(TransitionBatch<T> batch,
@@ -99,7 +97,6 @@ __global__ void __launch_bounds__(kPosteriorBlock, kPosteriorBlocks<T>)
   }
 }
 
-// Dynamic shared memory of noisy_posterior_narrow_backward: 2560 bytes
 template <int Lanes, class T, class Z>
 __global__ void __launch_bounds__(kPosteriorBlock, kPosteriorBlocks<T>)
     noisy_posterior_narrow_backward(TransitionBatch<T> batch,

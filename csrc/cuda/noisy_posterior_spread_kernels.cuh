@@ -21,7 +21,6 @@ namespace ptd {
 
 constexpr int kSpreadBlock = 128;  // threads
 constexpr int kSpreadBlocks = 8;   // on a multiprocessor of 64 warps: half of them
-constexpr int kStagedTiles = 4;    // tiles whose weights are in shared memory at once
 
 // Parts whose gradients a thread holds in registers: as many as leave half the warps of a
 // multiprocessor their registers, and a divisor of the paper's numbers of parts, 10 and 20.
@@ -62,16 +61,13 @@ __device__ __forceinline__ void pull_entry(const TransitionBatch<T>& batch, cons
 
 // Sums over a range of samples, of which every block has its own: a thread has an entry (i, k) and
 // the gradients of kHeldParts parts. Blocks: (entries / kSpreadBlock, parts / kHeldParts, ranges).
-//
-// Dynamic shared memory of spread_parts: 1280 bytes
-// That is, the weights of the staged tiles, at R = 20.
 template <bool Revised, class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
-    spread_parts(TransitionBatch<T> batch, Pull<T> pull, int64_t range_size,
+    spread_parts(TransitionBatch<T> batch, Pull<T> pull, int tiles, int64_t range_size,
                  T* __restrict__ grad_columns,  // [ranges, C, R, C] or nullptr
                  T* __restrict__ grad_slack) {  // [ranges, C, C] or nullptr
   constexpr int held = kHeldParts<Revised, T>;
-  PTD_DYNAMIC_SHARED(Four<T>, h);  // [kStagedTiles, R]
+  PTD_DYNAMIC_SHARED(Four<T>, h);  // [tiles, R]
   const int classes = batch.classes, parts = batch.parts;
   const int square = classes * classes;
   const int entry = blockIdx.x * kSpreadBlock + threadIdx.x;  // k C + i
@@ -83,11 +79,11 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
   T by_part[held] = {}, total = T(0);
   const int64_t begin = int64_t(blockIdx.z) * range_size;
   const int64_t end = begin + range_size < batch.samples ? begin + range_size : batch.samples;
-  for (int64_t staged = begin; staged < end; staged += kStagedTiles * kTile) {
+  for (int64_t staged = begin; staged < end; staged += tiles * kTile) {
     __syncthreads();
-    stage_weights(batch, staged, kStagedTiles, h);
+    stage_weights(batch, staged, tiles, h);
     __syncthreads();
-    for (int tile = 0; tile < kStagedTiles && staged + tile * kTile < end; ++tile) {
+    for (int tile = 0; tile < tiles && staged + tile * kTile < end; ++tile) {
       const Four<T>* weights = h + tile * parts;
       T dm[kTile];
       pull_entry<Revised>(batch, pull, weights, staged + tile * kTile, i, k, dm);
@@ -129,8 +125,6 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
 
 // A block has a tile of samples and kHeldWeights parts; its threads go through all entries (i, k).
 // Blocks: (tiles, parts / kHeldWeights).
-//
-// Dynamic shared memory of spread_weights: 320 bytes
 template <bool Revised, class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
     spread_weights(TransitionBatch<T> batch, Pull<T> pull,
@@ -175,7 +169,8 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
 
 #ifdef __CUDACC_RTC__
 #define PTD_SPREAD(Revised, T)                                                                     \
-  template __global__ void spread_parts<Revised, T>(TransitionBatch<T>, Pull<T>, int64_t, T*, T*); \
+  template __global__ void spread_parts<Revised, T>(TransitionBatch<T>, Pull<T>, int, int64_t, T*, \
+                                                    T*);                                           \
   template __global__ void spread_weights<Revised, T>(TransitionBatch<T>, Pull<T>, T*);
 PTD_SPREAD(false, float)
 PTD_SPREAD(true, float)

@@ -13,20 +13,20 @@ static_assert(kMostLossClassesDouble == kMostClasses<double>);
 
 // A narrow launch; where it does not fit, there are no blocks.
 struct NarrowPlan {
-  unsigned blocks = 0;
+  unsigned blocks = 0, threads;
   bool pairs;
   NarrowLayout layout;
 
   template <class S>
   explicit NarrowPlan(const LabelBatch<S>& batch) {
-    constexpr int kSharedOfAnyGpu = 48 * 1024 - 1024;  // less the static part
+    const bool has_slack = batch.slack != nullptr;
     if (sizeof(Accumulation<S>) != 4) return;
-    if (batch.classes < 2 || batch.classes > kNarrowMaxClasses) return;
-    if (batch.parts > kSharedOfAnyGpu) return;  // and so are the numbers below too large
-    layout = narrow_layout(batch.classes, batch.parts, batch.slack != nullptr, sizeof(S));
-    if (layout.bytes > kSharedOfAnyGpu) return;
-    pairs = in_pairs(batch.classes, batch.slack != nullptr);
-    const int64_t each = kNarrowWarps * (pairs ? kPairSamples : kLoneSamples);
+    const int warps = narrow_warps(batch.classes, batch.parts, has_slack);
+    if (warps == 0) return;
+    layout = narrow_layout(batch.classes, batch.parts, has_slack, warps);
+    threads = static_cast<unsigned>(warps * kWarp);
+    pairs = in_pairs(batch.classes, has_slack);
+    const int64_t each = warps * (pairs ? kPairSamples : kLoneSamples);
     const int64_t wanted = ceil_div(batch.samples, each);
     blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
   }
@@ -72,11 +72,11 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
       const auto bytes = static_cast<size_t>(narrow.layout.bytes);
       if (narrow.pairs) {
         with_pairs(batch, [&]<int V, bool kSlack>() {
-          PTD_LAUNCH((transition_loss_pair<S, V, kSlack>), narrow.blocks, kNarrowThreads, bytes,
+          PTD_LAUNCH((transition_loss_pair<S, V, kSlack>), narrow.blocks, narrow.threads, bytes,
                      stream, batch, narrow.layout, rule, out);
         });
       } else {
-        PTD_LAUNCH(transition_loss_lone<S>, narrow.blocks, kNarrowThreads, bytes, stream, batch,
+        PTD_LAUNCH(transition_loss_lone<S>, narrow.blocks, narrow.threads, bytes, stream, batch,
                    narrow.layout, rule, out);
       }
       return cudaGetLastError();
@@ -112,11 +112,11 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
       const auto bytes = static_cast<size_t>(narrow.layout.bytes);
       if (narrow.pairs) {
         with_pairs(batch, [&]<int V, bool kSlack>() {
-          PTD_LAUNCH((transition_loss_backward_pair<S, V, kSlack>), narrow.blocks, kNarrowThreads,
+          PTD_LAUNCH((transition_loss_backward_pair<S, V, kSlack>), narrow.blocks, narrow.threads,
                      bytes, stream, batch, narrow.layout, rule, grads);
         });
       } else {
-        PTD_LAUNCH(transition_loss_backward_lone<S>, narrow.blocks, kNarrowThreads, bytes, stream,
+        PTD_LAUNCH(transition_loss_backward_lone<S>, narrow.blocks, narrow.threads, bytes, stream,
                    batch, narrow.layout, rule, grads);
       }
       return cudaGetLastError();
