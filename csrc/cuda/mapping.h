@@ -67,7 +67,9 @@ struct WidePlan {
     constexpr int64_t kMostBlocks = 1 << 14, kPerThread = kWideClasses<Accumulation<S>>;
     const int64_t wanted = batch.samples < kMostBlocks ? batch.samples : kMostBlocks;
     blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
-    threads = kWarp * whole_warps(ceil_div(batch.classes, kPerThread));
+    // Of blocks of one warp, shared memory has no room for 32.
+    const unsigned warps = whole_warps(ceil_div(batch.classes, kPerThread));
+    threads = kWarp * (warps > 2 ? warps : 2);
   }
 };
 

@@ -162,6 +162,9 @@ PTD_NARROW(16, float, Half)
 PTD_NARROW(16, float, BFloat16)
 PTD_NARROW(16, double, double)
 PTD_NARROW(32, float, float)
+PTD_NARROW(32, float, Half)
+PTD_NARROW(32, float, BFloat16)
+PTD_NARROW(32, double, double)
 #endif
 
 }  // namespace ptd

@@ -178,6 +178,8 @@ PTD_SPREAD(false, double)
 PTD_SPREAD(true, double)
 template __global__ void sum_ranges<float>(const float*, float*, int64_t, int64_t, int64_t, int64_t,
                                            int64_t);
+template __global__ void sum_ranges<double>(const double*, double*, int64_t, int64_t, int64_t,
+                                            int64_t, int64_t);
 #endif
 
 }  // namespace ptd

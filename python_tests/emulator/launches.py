@@ -11,7 +11,7 @@ class Traffic:
     """Bytes of one array that a launch reads, or writes.
 
     `accessed` adds up what threads ask for. The others count sectors of 32 bytes: `requested` those
-    of each access of a warp, `block` the distinct ones of each block, as if its cache held them all,
+    of each access of a warp, `block` the distinct ones of each block, as if its cache held them,
     and `launch` the distinct ones of the launch.
     """
 
