@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from .build import HERE, LAUNCH_HEADER_DIR, compile_kernels, load_runtime
-from .launches import Launch, read_launches
+from .launches import recording
 
 SAMPLES = 4096
 # Every size up to 128; beyond, what the launchers compare sizes with, and around it.
@@ -19,24 +19,16 @@ def all_launches() -> dict[str, dict[tuple[int, int], tuple[int, int]]]:
     sources = sorted(LAUNCH_HEADER_DIR.glob("*.cu"))
     kernels = compile_kernels([*sources, HERE / "all_launches.cu"], check=False)
     runtime = load_runtime()
-    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
     runtime.cuda_emulator_take_error.restype = ctypes.c_char_p
     found: dict[str, dict[tuple[int, int], tuple[int, int]]] = {}
-    runtime.cuda_emulator_record(1)
-    try:
-        for classes in CLASSES:
-            for parts in PARTS:
-                for launch in _launches_at(kernels, runtime, classes, parts):
-                    sizes = found.setdefault(launch.kernel, {})
-                    sizes.setdefault((launch.threads, launch.shared), (classes, parts))
-    finally:
-        runtime.cuda_emulator_record(0)
+    for classes in CLASSES:
+        for parts in PARTS:
+            with recording(traffic=False) as launches:
+                kernels.launch_all(*map(ctypes.c_int64, (SAMPLES, classes, parts)))
+            error = runtime.cuda_emulator_take_error()
+            if error is not None:
+                raise RuntimeError(f"at {classes} classes and {parts} parts: {error.decode()}")
+            for launch in launches:
+                sizes = found.setdefault(launch.kernel, {})
+                sizes.setdefault((launch.threads, launch.shared), (classes, parts))
     return found
-
-
-def _launches_at(kernels: ctypes.CDLL, runtime: ctypes.CDLL, c: int, r: int) -> list[Launch]:
-    kernels.launch_all(*map(ctypes.c_int64, (SAMPLES, c, r)))
-    error = runtime.cuda_emulator_take_error()
-    if error is not None:
-        raise RuntimeError(f"at {c} classes and {r} parts: {error.decode()}")
-    return read_launches(runtime.cuda_emulator_take_record().decode())

@@ -19,15 +19,13 @@ import operator
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .build import CompileError, compile_kernels, compiler, load_runtime
-from .launches import Launch, read_launches
 
 __all__ = [
     "CompileError",
@@ -77,7 +75,6 @@ class Emulator:
         self._runtime = load_runtime()
         self._runtime.cuda_emulator_allocate.restype = ctypes.c_void_p
         self._runtime.cuda_emulator_take_error.restype = ctypes.c_char_p
-        self._runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
         self._settings = (
             ctypes.c_uint64(seed),
             ctypes.c_double(switch_probability),
@@ -91,21 +88,6 @@ class Emulator:
 
     def __exit__(self, *exception: object) -> None:
         self._runtime.cuda_emulator_free_all()
-
-    @contextmanager
-    def recording(self, *, traffic: bool = True) -> Iterator[list[Launch]]:
-        """Launches made inside, in a list that is filled at its end.
-
-        With `traffic` they run, and what they move is counted (checked libraries only); without it
-        they do not run, and arrays need not be as large as the launcher believes.
-        """
-        launches: list[Launch] = []
-        self._runtime.cuda_emulator_record(2 if traffic else 1)
-        try:
-            yield launches
-        finally:
-            self._runtime.cuda_emulator_record(0)
-            launches += read_launches(self._runtime.cuda_emulator_take_record().decode())
 
     def input(self, values: Any, *, name: str = "", align: int = 16) -> DeviceArray:
         """Copy a NumPy array or torch tensor to memory that kernels may only read."""

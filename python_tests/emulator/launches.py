@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from .build import load_runtime
 
 
 @dataclass
@@ -12,7 +17,8 @@ class Traffic:
 
     `accessed` adds up what threads ask for. The others count sectors of 32 bytes: `requested` those
     of each access of a warp, `block` the distinct ones of each block, as if its cache held them,
-    and `launch` the distinct ones of the launch.
+    `near` of these the ones that no block shortly before it in the grid touches, as if a cache
+    held what is touched at about the same time, and `launch` the distinct ones of the launch.
     """
 
     array: str
@@ -20,6 +26,7 @@ class Traffic:
     accessed: int
     requested: int
     block: int
+    near: int
     launch: int
 
 
@@ -46,7 +53,25 @@ def kernel_name(signature: str) -> str:
     return re.sub(r"\([\w ]+\)(?=-?\d)", "", name)
 
 
-def read_launches(text: str) -> list[Launch]:
+@contextmanager
+def recording(*, traffic: bool = True) -> Iterator[list[Launch]]:
+    """Launches made inside, in a list that is filled at its end.
+
+    With `traffic` they run, and what they move is counted (checked libraries only); without it they
+    do not run, and arrays need not be as large as the launcher believes.
+    """
+    runtime = load_runtime()
+    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
+    launches: list[Launch] = []
+    runtime.cuda_emulator_record(2 if traffic else 1)
+    try:
+        yield launches
+    finally:
+        runtime.cuda_emulator_record(0)
+        launches += _read(runtime.cuda_emulator_take_record().decode())
+
+
+def _read(text: str) -> list[Launch]:
     launches: list[Launch] = []
     for line in text.splitlines():
         kind, name, *rest = line.split("\t")

@@ -65,7 +65,7 @@ void run_blocks(dim3 grid, dim3 block_size) {
     block.run({static_cast<unsigned>(number % grid.x), static_cast<unsigned>(row % grid.y),
                static_cast<unsigned>(row / grid.y)},
               block_size);
-    if (record.mode == Recording::traffic) record.end_block();
+    if (record.mode == Recording::traffic) record.end_block(number);
   }
 }
 
@@ -92,8 +92,8 @@ void run(const Call& call, dim3 grid, dim3 block_size, size_t shared_bytes) {
   current_launch = Launch(call, block_size);
   if (valid(call, grid, block_size, shared_bytes)) {
     if (record.mode != Recording::off) {
-      record.start_launch(current_launch.name(), format("%u\t%u\t%zu", grid.x * grid.y * grid.z,
-                                                        current_launch.threads(), shared_bytes));
+      record.start_launch(current_launch.name(), uint64_t{grid.x} * grid.y * grid.z,
+                          current_launch.threads(), shared_bytes);
       if (record.mode == Recording::launches) return;
     }
     current_launch.place_shared(shared_bytes);

@@ -12,11 +12,16 @@ Record record;
 namespace {
 
 constexpr uint64_t kSector = 32;
+// Half of the threads that run at once on a V100, 80 multiprocessors with 1024 each: blocks so
+// close in the grid meet in time.
+constexpr uint64_t kNearThreads = 80 * 1024 / 2;
 
 }  // namespace
 
-void Record::start_launch(const std::string& kernel, const std::string& sizes) {
-  text_ += "launch\t" + kernel + "\t" + sizes + "\n";
+void Record::start_launch(const std::string& kernel, uint64_t blocks, uint32_t threads,
+                          size_t shared_bytes) {
+  text_ += "launch\t" + kernel + format("\t%zu\t%u\t%zu\n", size_t(blocks), threads, shared_bytes);
+  near_ = kNearThreads / threads;
   arrays_.clear();
 }
 
@@ -35,32 +40,36 @@ void Record::on_access(const Array& array, const void* address, size_t bytes, To
   arrays_[{array.name(), writes}].accessed += bytes;
 }
 
-void Record::end_block() {
+void Record::end_block(uint64_t number) {
   std::sort(touched_.begin(), touched_.end());
   touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
   for (Touched& touched : touched_) {
-    Sectors& sectors = arrays_[{touched.array->name(), touched.writes}];
-    ++sectors.requested;
-    if (sectors.launch.size() <= touched.sector) sectors.launch.resize(touched.sector + 1);
-    sectors.launch[touched.sector] = true;
+    ++arrays_[{touched.array->name(), touched.writes}].requested;
     touched.access = 0;
   }
   std::sort(touched_.begin(), touched_.end());
   touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
   for (const Touched& touched : touched_) {
-    ++arrays_[{touched.array->name(), touched.writes}].block;
+    arrays_[{touched.array->name(), touched.writes}].touches.push_back({touched.sector, number});
   }
   touched_.clear();
   passages_.clear();
 }
 
 void Record::end_launch() {
-  for (const auto& [key, sectors] : arrays_) {
-    const auto all = std::count(sectors.launch.begin(), sectors.launch.end(), true);
+  for (auto& [key, sectors] : arrays_) {
+    auto& touches = sectors.touches;
+    std::sort(touches.begin(), touches.end());
+    uint64_t all = 0, apart = 0;
+    for (size_t t = 0; t < touches.size(); ++t) {
+      const bool first = t == 0 || touches[t - 1].first != touches[t].first;
+      all += first;
+      apart += first || touches[t].second - touches[t - 1].second > near_;
+    }
     text_ += "array\t" + key.first + "\t" + (key.second ? "write" : "read") +
-             format("\t%zu\t%zu\t%zu\t%zu\n", size_t(sectors.accessed),
-                    size_t(kSector * sectors.requested), size_t(kSector * sectors.block),
-                    size_t(kSector * all));
+             format("\t%zu\t%zu\t%zu\t%zu\t%zu\n", size_t(sectors.accessed),
+                    size_t(kSector * sectors.requested), kSector * touches.size(),
+                    size_t(kSector * apart), size_t(kSector * all));
   }
   arrays_.clear();
 }
