@@ -23,28 +23,47 @@ size_t weights_bytes(const TransitionBatch<T>& batch, int tiles) {
   return sizeof(Four<T>) * tiles * batch.parts;
 }
 
-// How many lanes a tile has where a warp holds the classes: half a warp if that does, unless the
-// weights of so many samples have no room; none if those of half as many have none either.
-template <class T>
-int narrow_lanes(const TransitionBatch<T>& batch) {
-  constexpr size_t kResults = kPosteriorBlock * kTile * sizeof(T);
-  for (int lanes = batch.classes <= 16 ? 16 : 32; lanes <= 32 && batch.classes <= 32; lanes *= 2) {
-    if (weights_bytes(batch, kPosteriorBlock / lanes) + kResults <= kRoom) return lanes;
+// A launch of the narrow kernels: `lanes` for a tile of samples, `each` classes in a lane. No lanes
+// where another mapping has to serve.
+struct NarrowPlan {
+  int lanes = 0, each = 1;
+  size_t shared;
+  unsigned grid;
+
+  template <class T>
+  explicit NarrowPlan(const TransitionBatch<T>& batch) {
+    // Beyond 32 classes a block is long at work, and fewer than these leave a GPU idle: the wide
+    // kernels divide a tile's columns among blocks.
+    constexpr int64_t kManySamples = 5120;
+    const int64_t most = sizeof(T) == 4 && batch.samples >= kManySamples ? 128 : 32;
+    if (batch.classes > most) return;
+    while (32 * each < batch.classes) each *= 2;
+    const size_t results = sizeof(T) * kPosteriorBlock * kTile * each;
+    for (int wanted = batch.classes <= 16 ? 16 : 32; wanted <= 32 && !lanes; wanted *= 2) {
+      const int tiles = kPosteriorBlock / wanted;
+      shared = weights_bytes(batch, tiles);
+      grid = blocks(batch.samples, tiles * kTile);
+      if (shared + results <= kRoom) lanes = wanted;
+    }
   }
-  return 0;
-}
+
+  // run.template operator()<Lanes, V>()
+  template <class T, class Run>
+  void run_with(const TransitionBatch<T>&, const Run& run) const {
+    if (lanes == 16) return run.template operator()<16, 1>();
+    if constexpr (sizeof(T) == 4) {
+      if (each == 2) return run.template operator()<32, 2>();
+      if (each == 4) return run.template operator()<32, 4>();
+    }
+    run.template operator()<32, 1>();
+  }
+};
 
 // Tiles of a block, a power of two, whose weights have room.
 template <class T>
 int tiles_with_room(const TransitionBatch<T>& batch, int most) {
   while (most > 1 && weights_bytes(batch, most) > kRoom) most /= 2;
   return most;
-}
-
-// run.template operator()<Lanes>()
-template <class Run>
-void with_lanes(int lanes, const Run& run) {
-  lanes == 16 ? run.template operator()<16>() : run.template operator()<32>();
 }
 
 // A launch of pull_rows or push_columns, whose warps have `each` classes or columns of a tile.
@@ -114,18 +133,17 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
 
 template <class T>
 int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch) {
-  return narrow_lanes(batch) ? 0 : batch.samples * (batch.classes + 1);  // entries, uniform shares
+  return NarrowPlan(batch).lanes ? 0
+                                 : batch.samples * (batch.classes + 1);  // entries, uniform shares
 }
 
 template <class Z, class T>
 cudaError_t launch_noisy_posterior(const TransitionBatch<T>& batch, const Z* logits, T* posterior,
                                    T* row_sums, T* scratch, cudaStream_t stream) {
-  if (const int lanes = narrow_lanes(batch)) {
-    with_lanes(lanes, [&]<int Lanes>() {
-      constexpr int tiles = kPosteriorBlock / Lanes;
-      PTD_LAUNCH((noisy_posterior_narrow<Lanes, T, Z>), blocks(batch.samples, tiles * kTile),
-                 kPosteriorBlock, weights_bytes(batch, tiles), stream, batch, logits, posterior,
-                 row_sums);
+  if (const NarrowPlan narrow(batch); narrow.lanes) {
+    narrow.run_with(batch, [&]<int Lanes, int V>() {
+      PTD_LAUNCH((noisy_posterior_narrow<Lanes, V, T, Z>), narrow.grid, kPosteriorBlock,
+                 narrow.shared, stream, batch, logits, posterior, row_sums);
     });
     return cudaGetLastError();
   }
@@ -162,13 +180,11 @@ cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, con
   const bool transition = grads.weights || grads.columns || grads.slack;
   T* rows = scratch;
   T* entries = transition ? scratch + size : nullptr;
-  const int lanes = narrow_lanes(batch);
-  if (batch.samples && lanes) {
-    with_lanes(lanes, [&]<int Lanes>() {
-      constexpr int tiles = kPosteriorBlock / Lanes;
-      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, T, Z>),
-                 blocks(batch.samples, tiles * kTile), kPosteriorBlock, weights_bytes(batch, tiles),
-                 stream, batch, logits, grad, row_sums, grads.logits, entries, rows);
+  const NarrowPlan narrow(batch);
+  if (batch.samples && narrow.lanes) {
+    narrow.run_with(batch, [&]<int Lanes, int V>() {
+      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, V, T, Z>), narrow.grid, kPosteriorBlock,
+                 narrow.shared, stream, batch, logits, grad, row_sums, grads.logits, entries, rows);
     });
   } else if (batch.samples) {
     const WidePlan plan(batch, kWarp);

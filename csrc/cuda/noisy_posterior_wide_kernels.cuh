@@ -1,5 +1,6 @@
-// P(noisy label | x) = T(x)^T g for more classes than a warp has lanes. The formulas are in
-// noisy_posterior_kernels.cuh; here they take a few launches, with [N, C] numbers in between:
+// P(noisy label | x) = T(x)^T g for more classes, or more parts, than noisy_posterior_kernels.cuh
+// holds, or for few samples. The formulas are there; here they take a few launches, with [N, C]
+// numbers in between:
 //
 //   forward    pull_rows with G = 1 -> r     softmax_entries -> g / r     push_columns -> out
 //   backward   pull_rows -> r d              posterior_gradients -> dz, entries, rows

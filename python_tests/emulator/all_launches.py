@@ -7,7 +7,7 @@ import ctypes
 from .build import HERE, LAUNCH_HEADER_DIR, compile_kernels, load_runtime
 from .launches import recording
 
-SAMPLES = 4096
+SAMPLES = (512, 8192)
 # Every size up to 128; beyond, what the launchers compare sizes with, and around it.
 CLASSES = [*range(1, 41), 64, 65, 100, 128, 129, 192, 193, 256, 257, 384, 512, 513, 768, 769, 1000]
 CLASSES += [1025, 1536, 2048, 2049, 3072, 3073, 4097, 6144, 6145]
@@ -24,7 +24,8 @@ def all_launches() -> dict[str, dict[tuple[int, int], tuple[int, int]]]:
     for classes in CLASSES:
         for parts in PARTS:
             with recording(traffic=False) as launches:
-                kernels.launch_all(*map(ctypes.c_int64, (SAMPLES, classes, parts)))
+                for samples in SAMPLES:
+                    kernels.launch_all(*map(ctypes.c_int64, (samples, classes, parts)))
             error = runtime.cuda_emulator_take_error()
             if error is not None:
                 raise RuntimeError(f"at {classes} classes and {parts} parts: {error.decode()}")
