@@ -102,7 +102,7 @@ template <bool Revised, class Z, class T>
 void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
                    const PosteriorGradients<Z, T>& grads, T* scratch, cudaStream_t stream) {
   if (grads.weights && batch.samples) {
-    const dim3 grid(blocks(batch.samples, kTile), blocks(batch.parts, kHeldWeights<T>));
+    const unsigned grid = blocks(batch.samples, kTile) * blocks(batch.parts, kHeldWeights<T>);
     PTD_LAUNCH((spread_weights<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, 1), stream,
                batch, pull, grads.weights);
   }

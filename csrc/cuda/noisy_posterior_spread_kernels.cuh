@@ -10,9 +10,10 @@
 //   dslack = sum_n dM,   dP^j = sum_n h_j dM,   dh_j = <P^j, dM>.
 //
 // dM is formed where it is used, never stored. No atomics: every sum has its order, and the only
-// thing it depends on is the sizes. Bytes that must move: N (3 C + 2 R) numbers and the parts with
-// their gradient; arithmetic, N R C^2 multiply-adds for each gradient and, with slack, as many to
-// form M again, is the limit.
+// thing it depends on is the sizes. Bytes that must move, in numbers: for the parts and slack
+// N (2 C + R), for the weights N (2 C + R) too, where slack adds N C and N (C + R); and the parts
+// with their gradient. These kernels move no more. Arithmetic, N R C^2 multiply-adds for each
+// gradient and, with slack, as many to form M again, is the limit.
 #pragma once
 
 #include "sample_tile.cuh"
@@ -124,7 +125,8 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
 }
 
 // A block has a tile of samples and kHeldWeights parts; its threads go through all entries (i, k).
-// Blocks: (tiles, parts / kHeldWeights).
+// Blocks: tiles * parts / kHeldWeights, those of a tile next to each other, so that only the first
+// of them waits for memory.
 template <bool Revised, class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
     spread_weights(TransitionBatch<T> batch, Pull<T> pull,
@@ -133,10 +135,11 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
   PTD_DYNAMIC_SHARED(Four<T>, h);  // [R]
   __shared__ T partial[warps][values];
   const int classes = batch.classes, parts = batch.parts;
-  const int64_t first = int64_t(blockIdx.x) * kTile;
-  const int square = classes * classes, first_part = blockIdx.y * held;
+  const int part_blocks = (parts + held - 1) / held;
+  const int64_t first = int64_t(blockIdx.x / part_blocks) * kTile;
+  const int square = classes * classes, first_part = blockIdx.x % part_blocks * held;
   const int count = parts - first_part < held ? parts - first_part : held;
-  stage_weights(batch, first, 1, h);
+  if constexpr (Revised) stage_weights(batch, first, 1, h);  // else T(x) is not formed again
   __syncthreads();
 
   T by_weight[values] = {};  // [kTile, held]
