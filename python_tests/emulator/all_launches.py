@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 
 from .build import HERE, LAUNCH_HEADER_DIR, compile_kernels, load_runtime
 from .launches import recording
@@ -14,10 +15,16 @@ CLASSES += [1025, 1536, 2048, 2049, 3072, 3073, 4097, 6144, 6145]
 PARTS = [*range(1, 129), 160, 161, 192, 193, 256, 257, 320, 321, 384, 400, 513, 769, 1025, 1600]
 
 
+@functools.cache
+def launchers() -> ctypes.CDLL:
+    """launch_all(N, C, R) of all_launches.cu."""
+    sources = sorted(LAUNCH_HEADER_DIR.glob("*.cu"))
+    return compile_kernels([*sources, HERE / "all_launches.cu"], check=False)
+
+
 def all_launches() -> dict[str, dict[tuple[int, int], tuple[int, int]]]:
     """By kernel: its (threads, dynamic shared memory), each with the first (C, R) that has it."""
-    sources = sorted(LAUNCH_HEADER_DIR.glob("*.cu"))
-    kernels = compile_kernels([*sources, HERE / "all_launches.cu"], check=False)
+    kernels = launchers()
     runtime = load_runtime()
     runtime.cuda_emulator_take_error.restype = ctypes.c_char_p
     found: dict[str, dict[tuple[int, int], tuple[int, int]]] = {}
