@@ -41,7 +41,7 @@ class Warp:
         self.pc = np.zeros(32, np.int64)
         self.live = number * 32 + LANES < block.threads
         self.waiting = False
-        self.clock = 0.0
+        self.clock = self.entered = self.latest = self.start = 0.0
 
     def read(self, text: str, kind: str) -> np.ndarray:
         dtype = DTYPES[kind]
@@ -86,7 +86,7 @@ class Warp:
         if not mask.all() and name in self.registers:
             value = np.where(mask, value, self.registers[name])
         self.registers[name] = value
-        self.ready[name] = self.clock + wait
+        self.ready[name] = self.start + wait
 
     def step(self) -> None:
         """One instruction of the lanes that are furthest behind."""
@@ -98,14 +98,13 @@ class Warp:
         if code.guard:
             holds = self.read("%" + code.guard, "pred")
             mask = lanes & (~holds if code.negated else holds)
-        for name in re.findall(
-            r"%(\w+)", f"{code.guard and '%' + code.guard} " + str(code.operands)
-        ):
-            self.clock = max(self.clock, self.ready.get(name, 0.0))
-        work = block.work
-        work.issued += code.slots
+        self.start = max([self.entered, *(self.ready.get(name, 0.0) for name in code.reads)])
+        self.latest = max(self.latest, self.start)
         self.clock += code.slots
+        block.work.issued += code.slots
         self.pc[lanes] += 1
+        if code.ends or at + 1 in block.program.places:
+            self.entered = self.clock = max(self.clock, self.latest)
         if code.kinds[0] == "bra":
             self.pc[mask] = block.program.labels[code.operands[0]]
         elif code.kinds[0] == "ret":
@@ -202,9 +201,6 @@ class Warp:
 
     def move(self, code: Instruction, mask: np.ndarray) -> None:
         to, source = code.operands[0], code.operands[1]
-        wait = 0.0
-        for name in re.findall(r"%(\w+)", source):
-            wait = max(wait, self.ready.get(name, 0.0) - self.clock)
         if to.startswith("{"):
             low, high = re.findall(r"%\w+", to)
             halves = self.read(source, "b64").copy().view("u4").reshape(32, 2)
@@ -214,7 +210,7 @@ class Warp:
             low, high = re.findall(r"%\w+", source)
             both = np.stack([self.read(low, "b32"), self.read(high, "b32")], 1)
             return self.write(to, np.ascontiguousarray(both).view("u8")[:, 0], mask, 0)
-        return self.write(to, self.read(source, code.kinds[-1]).copy(), mask, max(wait, 0))
+        return self.write(to, self.read(source, code.kinds[-1]).copy(), mask, 0)
 
     def access(self, code: Instruction, mask: np.ndarray) -> None:
         block, kind = self.block, code.kinds[-1]
@@ -288,6 +284,6 @@ class Block:
             meet = max(warp.clock for warp in warps)
             for warp in warps:
                 if warp.waiting:
-                    warp.waiting, warp.clock = False, meet
+                    warp.waiting, warp.clock, warp.entered = False, meet, meet
         self.work.latency = max(self.work.latency, max(warp.clock for warp in warps))
         self.work.blocks += 1

@@ -1,9 +1,9 @@
 """Runs blocks of a kernel's PTX warp by warp, and counts what each pipe of a multiprocessor does.
 
 The lanes of a warp that are at the lowest place in the program go on together, so that branches
-meet again. A warp's clock says when its next instruction can start, from the latencies of what it
-waits for: how long a block takes that has a multiprocessor to itself. All is a property of the PTX;
-v100_model.py makes times of it.
+meet again. A warp's clock says when its next basic block can start, from the latencies of what it
+waits for and, within one, in the best order there is: how long a block takes that has a
+multiprocessor to itself. All is a property of the PTX; v100_model.py makes times of it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Instruction:
     kinds: list[str]
     operands: list[str]
     slots: float
+    reads: list[str]  # registers
+    ends: bool  # a basic block
 
 
 class Program:
@@ -89,6 +91,7 @@ class Program:
                 self.labels[line[:-1]] = len(self.code)
             elif line.endswith(";") and not line.startswith("."):
                 self.code.append(decode(line))
+        self.places = set(self.labels.values())
 
 
 def decode(line: str) -> Instruction:
@@ -101,7 +104,10 @@ def decode(line: str) -> Instruction:
     kinds = name.split(".")
     keys = (name, f"{kinds[0]}.{kinds[-1]}", ".".join(kinds[:2]), kinds[0])
     slots = next((SLOTS[key] for key in keys if key in SLOTS), 1)
-    return Instruction(guard, negated, name, kinds, operands, slots)
+    given = operands if kinds[0] in ("st", "bra", "bar") else operands[1:]
+    reads = re.findall(r"%(\w+)", " ".join(given)) + ([guard] if guard else [])
+    ends = kinds[0] in ("bra", "ret", "bar", "membar")
+    return Instruction(guard, negated, name, kinds, operands, slots, reads, ends)
 
 
 class Memory:

@@ -88,9 +88,10 @@ class Arrays:
             self.weights, self.columns, slack, self.case.n, self.case.c, self.case.r
         )
 
-    def layout(self) -> ctypes.Structure:
+    def layout(self, pairs: bool = False) -> ctypes.Structure:
         layout = Layout()
-        sizes = map(I64, (self.case.c, self.case.r, self.case.slack))
+        slack = self.case.slack
+        sizes = map(I64, (self.case.c, self.case.r, slack, pairs or slack))
         plans().narrow(*sizes, ctypes.byref(layout))
         return layout
 
@@ -128,15 +129,24 @@ def pack(arguments: list) -> bytes:
 def cases() -> list[Case]:
     found = []
     narrow, many = "transition_loss_narrow_kernels", "transition_loss_kernels"
-    clean, noisy = "clean_posterior_kernels", "noisy_posterior_kernels"
+    clean, noisy = "clean_posterior", "noisy_posterior_kernels"
     for n, c, r, slack in (
         (65_536, 10, 20, False), (65_536, 10, 20, True), (8_192, 100, 20, False),
         (8_192, 100, 20, True),
     ):  # fmt: skip
         size = (n, c, r, slack)
         if c == 10:
+            given = "pair" if slack else "lone"
+            found += [
+                Case("clean_posterior", f"{clean}_narrow_kernels", f"clean_posterior_{given}<float>",
+                     lambda a: [a.labelled(), a.layout(), a.out], *size),
+                Case("clean_posterior backward", f"{clean}_narrow_kernels",
+                     f"clean_posterior_backward_pair<float, {str(slack).lower()}>",
+                     lambda a: [a.labelled(), a.layout(pairs=True),
+                                PosteriorGradients(a.grad, a.out, 0, 0)], *size),
+            ]  # fmt: skip
             kind = "pair<float, 5, true>" if slack else "lone<float>"
-            tiled, mapping = "<16, 1, float, float>", "<float, 1, false>"
+            tiled = "<16, 1, float, float>"
             found += [
                 Case("loss", narrow, f"transition_loss_{kind}",
                      lambda a: [a.labelled(), a.layout(), RULE, outputs(a)], *size),
@@ -151,15 +161,17 @@ def cases() -> list[Case]:
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
                      lambda a: [a.labelled(), RULE, gradients(a), *a.chunks()], *size),
             ]  # fmt: skip
+            found += [
+                Case("clean_posterior", f"{clean}_kernels", f"clean_posterior_grouped{mapping}",
+                     lambda a: [a.labelled(), a.out, *a.chunks()], *size),
+                Case("clean_posterior backward", f"{clean}_kernels", f"clean_posterior_backward_grouped{mapping}",
+                     lambda a: [a.labelled(), PosteriorGradients(a.grad, a.out, 0, 0), *a.chunks()],
+                     *size),
+            ]  # fmt: skip
             if slack:
                 found.append(Case("row sums", "row_sums_kernels", "row_sums<float, true>",
                                   lambda a: [a.labelled()], *size, rows=-(-c // 32)))  # fmt: skip
         found += [
-            Case("clean_posterior", clean, f"clean_posterior_grouped{mapping}",
-                 lambda a: [a.labelled(), a.out, *a.chunks()], *size),
-            Case("clean_posterior backward", clean, f"clean_posterior_backward_grouped{mapping}",
-                 lambda a: [a.labelled(), PosteriorGradients(a.grad, a.out, 0, 0), *a.chunks()],
-                 *size),
             Case("noisy_posterior", noisy, f"noisy_posterior_narrow{tiled}",
                  lambda a: [a.matrices(), a.logits, a.out, a.row_sums], *size),
             Case("noisy_posterior backward", noisy, f"noisy_posterior_narrow_backward{tiled}",

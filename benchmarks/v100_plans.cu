@@ -4,9 +4,10 @@
 
 using namespace ptd;
 
-extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, NarrowLayout* layout) {
-  const int warps = narrow_warps(int(classes), int(parts), has_slack != 0);
-  *layout = narrow_layout(int(classes), int(parts), has_slack != 0, warps);
+extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, int64_t pairs,
+                       NarrowLayout* layout) {
+  const int warps = narrow_warps(int(classes), int(parts), has_slack != 0, pairs != 0);
+  *layout = narrow_layout(int(classes), int(parts), has_slack != 0, pairs != 0, warps);
 }
 
 extern "C" void grouped(int64_t samples, int64_t classes, int* plan) {

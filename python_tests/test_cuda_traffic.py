@@ -52,7 +52,8 @@ def test_clean_posterior(n, c, slack):
     with recording() as launches:
         cuda_labels.run_posterior(cuda_labels.batch_of(n, c, 20, slack), torch.randn(n, c))
     seen = check(launches, n, c, 20, bool(slack))
-    assert seen[-2:] == ["clean_posterior_grouped", "clean_posterior_backward_grouped"]
+    kinds = ("grouped", "grouped") if c == 100 else ("pair" if slack else "lone", "pair")
+    assert seen[-2:] == [f"clean_posterior_{kinds[0]}", f"clean_posterior_backward_{kinds[1]}"]
 
 
 @pytest.mark.parametrize("slack", [None, 0.01])

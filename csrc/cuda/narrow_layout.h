@@ -27,14 +27,14 @@ struct NarrowLayout {
 
 #ifndef __CUDACC_RTC__
 
-// Whether samples have two lanes.
+// Whether samples have to have two lanes.
 inline bool in_pairs(int classes, bool has_slack) { return has_slack || classes > kLoneClasses; }
 
 inline unsigned reciprocal(int divisor) {  // more than one
   return static_cast<unsigned>((uint64_t(1) << 32) / static_cast<uint64_t>(divisor) + 1);
 }
 
-inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, int warps) {
+inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, bool pairs, int warps) {
   const auto round_up = [](int value, int unit) { return (value + unit - 1) / unit * unit; };
   NarrowLayout layout;
   layout.row_pitch = round_up(classes, 2);
@@ -50,7 +50,6 @@ inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, int wa
   layout.slack = round_up(layout.padded * 4, 16);
   layout.tiles = layout.slack + (has_slack ? classes * kNarrowSlackPitch * 4 : 0);
   // In turn rows of logits, of weights (a lone lane's: some at a time) and of results.
-  const bool pairs = in_pairs(classes, has_slack);
   const int staged = pairs ? parts : kLoneParts, samples = pairs ? kPairSamples : kLoneSamples;
   layout.tile_bytes = samples * (staged > classes ? staged : classes) * 4;
   layout.bytes = layout.tiles + warps * layout.tile_bytes;
@@ -59,12 +58,12 @@ inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, int wa
 
 // The fewest warps, eight or sixteen, whose block leaves half of a multiprocessor's warps room:
 // the parts are there once per block, so more warps have less of them each. Zero if neither does.
-inline int narrow_warps(int classes, int parts, bool has_slack) {
+inline int narrow_warps(int classes, int parts, bool has_slack, bool pairs) {
   constexpr int kStatic = 512;  // for the kernels' own
   if (classes < 2 || classes > kNarrowMaxClasses) return 0;
   if (parts > kNarrowMostWarps * kSharedOfWarp) return 0;  // and so are the numbers too large
   for (int warps = kNarrowMostWarps / 2; warps <= kNarrowMostWarps; warps *= 2) {
-    const int bytes = narrow_layout(classes, parts, has_slack, warps).bytes;
+    const int bytes = narrow_layout(classes, parts, has_slack, pairs, warps).bytes;
     if (bytes + kStatic <= warps * kSharedOfWarp) return warps;
   }
   return 0;

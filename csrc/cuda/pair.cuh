@@ -79,7 +79,14 @@ struct PairTile {
       for (int v = 0; v < V; ++v) m[v] += weight * part[v];
       part += layout.row_pitch;
     };
-    if (V == 5 && batch.parts % 4 == 0) {  // with more classes there are too few registers
+    for_each_weight<V == 5>(h, add);
+  }
+
+  // add(h_j) for all parts in turn, loaded two or (kFour) four at a time, where there are as many
+  // registers.
+  template <bool kFour, class Add>
+  __device__ __forceinline__ void for_each_weight(const float* h, const Add& add) const {
+    if (kFour && batch.parts % 4 == 0) {
 #pragma unroll 1
       for (int j = 0; j < batch.parts; j += 4) {
         const float4 four = *reinterpret_cast<const float4*>(h + j);
@@ -101,17 +108,62 @@ struct PairTile {
     }
   }
 
-  // r_i = sum_k max(m_ik, 0) of this lane's classes.
+  // r_i = sum_k max(m_ik, 0) of this lane's classes. Where there are registers for it, a lane has
+  // half the columns instead of half the classes: all samples of the half need the same of the
+  // parts, and one load brings two entries.
   __device__ __forceinline__ void row_sums(int sample, float (&sums)[V]) const {
+    if constexpr (V != 5) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) sums[v] = 0.0f;
+      for (int v = 0; v < V; ++v) sums[v] = 0.0f;
 #pragma unroll 1
-    for (int k = 0; k < batch.classes; ++k) {
-      float m[V];
-      combine(sample, k, m);
+      for (int k = 0; k < batch.classes; ++k) {
+        float m[V];
+        combine(sample, k, m);
 #pragma unroll
-      for (int v = 0; v < V; ++v) sums[v] += clamp_entry(m[v]);
+        for (int v = 0; v < V; ++v) sums[v] += clamp_entry(m[v]);
+      }
+    } else {
+      row_sums_by_half(sample, sums);
     }
+  }
+
+  __device__ __forceinline__ void row_sums_by_half(int sample, float (&sums)[V]) const {
+    const int classes = batch.classes, half = (classes + 1) / 2;
+    float all[2 * V];
+#pragma unroll
+    for (int i = 0; i < 2 * V; ++i) all[i] = 0.0f;
+#pragma unroll 1
+    for (int turn = 0; turn < half; ++turn) {
+      const int k = begin ? turn + half : turn;
+      float m[2 * V];
+      combine_all(sample, k < classes ? k : turn, m);
+#pragma unroll
+      for (int i = 0; i < 2 * V; ++i) all[i] += k < classes ? clamp_entry(m[i]) : 0.0f;
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float given = begin ? all[v] : all[v + V];  // the classes of the other lane
+      sums[v] = (begin ? all[v + V] : all[v]) + __shfl_xor_sync(0xffffffffu, given, kPairSamples);
+    }
+  }
+
+  // m = all classes of column k of T(x) + slack. Pitches are even.
+  __device__ __forceinline__ void combine_all(int sample, int k, float (&m)[2 * V]) const {
+    const float* part = reinterpret_cast<const float*>(shared) + k * layout.column_pitch;
+    const float* slack = reinterpret_cast<const float*>(shared + layout.slack);
+    const float* h = rows + sample * batch.parts;
+#pragma unroll
+    for (int i = 0; i < 2 * V; ++i) m[i] = slack[k * kNarrowSlackPitch + i];
+    const auto add = [&](float weight) {
+#pragma unroll
+      for (int i = 0; i < 2 * V; i += 2) {
+        const float2 two = *reinterpret_cast<const float2*>(part + i);
+        m[i] += weight * two.x;
+        m[i + 1] += weight * two.y;
+      }
+      part += layout.row_pitch;
+    };
+    for_each_weight<V == 5>(h, add);
   }
 
   // The row sum of this lane's class v that the forward pass kept.

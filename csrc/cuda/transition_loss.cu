@@ -1,6 +1,7 @@
 #include "transition_loss.h"
 
 #include "mapping.h"
+#include "narrow_plan.h"
 #include "spread.h"
 #include "transition_loss_kernels.cuh"
 #include "transition_loss_narrow_kernels.cuh"
@@ -10,34 +11,6 @@ namespace {
 
 static_assert(kMostLossClasses == kMostClasses<float>);
 static_assert(kMostLossClassesDouble == kMostClasses<double>);
-
-// A narrow launch; where it does not fit, there are no blocks.
-struct NarrowPlan {
-  unsigned blocks = 0, threads;
-  bool pairs;
-  NarrowLayout layout;
-
-  template <class S>
-  explicit NarrowPlan(const LabelBatch<S>& batch) {
-    const bool has_slack = batch.slack != nullptr;
-    if (sizeof(Accumulation<S>) != 4) return;
-    const int warps = narrow_warps(batch.classes, batch.parts, has_slack);
-    if (warps == 0) return;
-    layout = narrow_layout(batch.classes, batch.parts, has_slack, warps);
-    threads = static_cast<unsigned>(warps * kWarp);
-    pairs = in_pairs(batch.classes, has_slack);
-    const int64_t each = warps * (pairs ? kPairSamples : kLoneSamples);
-    const int64_t wanted = ceil_div(batch.samples, each);
-    blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
-  }
-};
-
-// run.template operator()<V, kSlack>(), for two lanes per sample.
-template <class S, class Run>
-void with_pairs(const LabelBatch<S>& batch, const Run& run) {
-  if (batch.classes <= kLoneClasses) return run.template operator()<5, true>();
-  return batch.slack ? run.template operator()<7, true>() : run.template operator()<7, false>();
-}
 
 template <class S>
 int64_t blocks_of(const LabelBatch<S>& batch) {
