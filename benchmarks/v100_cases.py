@@ -138,7 +138,8 @@ def cases() -> list[Case]:
         if c == 10:
             given = "pair" if slack else "lone"
             found += [
-                Case("clean_posterior", f"{clean}_narrow_kernels", f"clean_posterior_{given}<float>",
+                Case("clean_posterior", f"{clean}_narrow_kernels",
+                     f"clean_posterior_{given}<float>",
                      lambda a: [a.labelled(), a.layout(), a.out], *size),
                 Case("clean_posterior backward", f"{clean}_narrow_kernels",
                      f"clean_posterior_backward_pair<float, {str(slack).lower()}>",
@@ -164,7 +165,8 @@ def cases() -> list[Case]:
             found += [
                 Case("clean_posterior", f"{clean}_kernels", f"clean_posterior_grouped{mapping}",
                      lambda a: [a.labelled(), a.out, *a.chunks()], *size),
-                Case("clean_posterior backward", f"{clean}_kernels", f"clean_posterior_backward_grouped{mapping}",
+                Case("clean_posterior backward", f"{clean}_kernels",
+                     f"clean_posterior_backward_grouped{mapping}",
                      lambda a: [a.labelled(), PosteriorGradients(a.grad, a.out, 0, 0), *a.chunks()],
                      *size),
             ]  # fmt: skip
