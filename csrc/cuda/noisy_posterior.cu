@@ -102,7 +102,10 @@ template <bool Revised, class Z, class T>
 void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
                    const PosteriorGradients<Z, T>& grads, T* scratch, cudaStream_t stream) {
   if (grads.weights && batch.samples) {
-    const unsigned grid = blocks(batch.samples, kTile) * blocks(batch.parts, kHeldWeights<T>);
+    constexpr unsigned kMostBlocks = 1 << 15;  // of a grid's second extent
+    const unsigned tiles = blocks(batch.samples, kTile);
+    const dim3 grid(blocks(batch.parts, kHeldWeights<T>), tiles < kMostBlocks ? tiles : kMostBlocks,
+                    blocks(tiles, kMostBlocks));
     PTD_LAUNCH((spread_weights<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, 1), stream,
                batch, pull, grads.weights);
   }

@@ -44,7 +44,8 @@ __device__ __forceinline__ void pull_entry(const TransitionBatch<T>& batch, cons
                                            const Four<T>* h,  // shared, [R]
                                            int64_t first, int i, int k, T (&dm)[kTile]) {
   T m[kTile];
-  if constexpr (Revised) combine<2>(batch, h, i, k, m);
+  // Two at a time are more than doubles have registers for.
+  if constexpr (Revised) combine<(sizeof(T) == 4 ? 2 : 1)>(batch, h, i, k, m);
   const int64_t row = first * batch.classes;
 #pragma unroll
   for (int s = 0; s < kTile; ++s) {
@@ -125,8 +126,8 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
 }
 
 // A block has a tile of samples and kHeldWeights parts; its threads go through all entries (i, k).
-// Blocks: tiles * parts / kHeldWeights, those of a tile next to each other, so that only the first
-// of them waits for memory.
+// Blocks: (parts / kHeldWeights, tiles), those of a tile next to each other, so that only the first
+// of them waits for memory; a third extent, since the second has its limit.
 template <bool Revised, class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
     spread_weights(TransitionBatch<T> batch, Pull<T> pull,
@@ -135,9 +136,9 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
   PTD_DYNAMIC_SHARED(Four<T>, h);  // [R]
   __shared__ T partial[warps][values];
   const int classes = batch.classes, parts = batch.parts;
-  const int part_blocks = (parts + held - 1) / held;
-  const int64_t first = int64_t(blockIdx.x / part_blocks) * kTile;
-  const int square = classes * classes, first_part = blockIdx.x % part_blocks * held;
+  const int64_t first = int64_t(blockIdx.z * gridDim.y + blockIdx.y) * kTile;
+  if (first >= batch.samples) return;  // the whole block
+  const int square = classes * classes, first_part = blockIdx.x * held;
   const int count = parts - first_part < held ? parts - first_part : held;
   if constexpr (Revised) stage_weights(batch, first, 1, h);  // else T(x) is not formed again
   __syncthreads();
