@@ -4,11 +4,11 @@
     python benchmarks/occupancy.py [--csv benchmarks/results/occupancy_sm70.csv]
 
 NVRTC 12 compiles each csrc/cuda/*_kernels.cuh by itself for sm_70, and ptxas says what its kernels
-need. A spill, a stack frame or an occupancy below one half is a failure. The occupancy is that of
-the block size in __launch_bounds__. The compiler does not know dynamic shared memory: a kernel
-that has any says how much in a line of its file,
-
-    // Dynamic shared memory of NAME: BYTES bytes
+need. Block sizes and dynamic shared memory come from the launchers: python_tests/emulator makes
+all their launches, over classes, parts, types and slack, without running them. The table gives
+the launch with the lowest occupancy of each kernel, and the first size (C, R) that makes it. A
+spill, a stack frame, an occupancy below one half, or a launch of a kernel that NVRTC was not told
+to compile is a failure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-CUDA = Path(__file__).resolve().parents[1] / "csrc" / "cuda"
+ROOT = Path(__file__).resolve().parents[1]
+CUDA = ROOT / "csrc" / "cuda"
+sys.path.insert(0, str(ROOT / "python_tests"))
+
+from emulator.all_launches import all_launches  # noqa: E402
+from emulator.launches import kernel_name  # noqa: E402
+
 ARCH = "70"
 
 # One multiprocessor of a V100.
@@ -38,36 +44,50 @@ REGISTER_UNIT, WARP_UNIT, SHARED_UNIT = 256, 4, 256
 
 @dataclass
 class Usage:
-    """What ptxas says of a kernel, and what follows from it."""
+    """What ptxas says of a kernel, and what follows for its worst launch."""
 
     kernel: str
-    block: int
+    bound: int  # threads, of __launch_bounds__
     registers: int
     static_shared: int
-    dynamic_shared: int
     stack: int
     spills: int
+    block: int = 0  # threads
+    dynamic_shared: int = 0
+    classes: int = 0
+    parts: int = 0
     occupancy: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.occupancy = round(self._active_warps() / WARPS, 3)
+    def take_worst(self, launches: dict[tuple[int, int], tuple[int, int]]) -> None:
+        def share(launch: tuple[int, int]) -> tuple[float, int]:
+            return self.active_warps(*launch) / WARPS, -launch[1]
 
-    def _active_warps(self) -> int:
-        warps = _round_up(self.block, 32) // 32
+        worst = min(launches, key=share)
+        self.block, self.dynamic_shared = worst
+        self.classes, self.parts = launches[worst]
+        self.occupancy = round(share(worst)[0], 3)
+
+    def active_warps(self, block: int, dynamic_shared: int) -> int:
+        warps = _round_up(block, 32) // 32
         register_warps = REGISTERS // _round_up(32 * max(self.registers, 1), REGISTER_UNIT)
         by_registers = register_warps // WARP_UNIT * WARP_UNIT // warps
-        shared = _round_up(self.static_shared + self.dynamic_shared, SHARED_UNIT)
+        shared = _round_up(self.static_shared + dynamic_shared, SHARED_UNIT)
         by_shared = SHARED // shared if shared else BLOCKS
         return warps * min(by_registers, by_shared, WARPS // warps, BLOCKS)
 
     def faults(self) -> list[str]:
         found = []
+        if self.block > self.bound:
+            found.append(
+                f"has {self.block} threads, of which __launch_bounds__ allows {self.bound}"
+            )
         if self.spills:
             found.append(f"spills {self.spills} bytes")
         if self.stack:
             found.append(f"has a stack frame of {self.stack} bytes")
         if self.occupancy < 0.5:
-            found.append(f"reaches an occupancy of {self.occupancy:.0%} only")
+            size = f"(C, R) = ({self.classes}, {self.parts})"
+            found.append(f"reaches an occupancy of {self.occupancy:.0%} only, at {size}")
         return [f"{self.kernel} {fault}" for fault in found]
 
 
@@ -131,23 +151,17 @@ def usages(source: Path) -> list[Usage]:
     ptx = compile_to_ptx(source)
     blocks = dict(re.findall(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+)", ptx))
     report = assemble(ptx, source)
-    dynamic = dict(
-        re.findall(r"^// Dynamic shared memory of (\w+): (\d+) bytes", source.read_text(), re.M)
-    )
     found = []
     for part in report.split("Compiling entry function ")[1:]:
         mangled = part.split("'")[1]
         if mangled not in blocks:
             sys.exit(f"{source.name}: {mangled} declares no __launch_bounds__.")
-        kernel = readable(mangled)
-        base = kernel.split("<")[0]
         found.append(
             Usage(
-                kernel,
-                block=int(blocks[mangled]),
+                readable(mangled),
+                bound=int(blocks[mangled]),
                 registers=_number(r"Used (\d+) registers", part),
                 static_shared=_number(r"(\d+) bytes smem", part),
-                dynamic_shared=int(dynamic.get(base, 0)),
                 stack=_number(r"(\d+) bytes stack frame", part),
                 spills=_number(r"(\d+) bytes spill stores", part)
                 + _number(r"(\d+) bytes spill loads", part),
@@ -162,21 +176,24 @@ def _number(pattern: str, text: str) -> int:
 
 
 def readable(mangled: str) -> str:
-    """name<arguments> of a kernel, where the machine can demangle it."""
+    """name<arguments> of a kernel, as the emulator calls it."""
     tool = shutil.which("c++filt")
     if tool is None:
-        return mangled
-    name = subprocess.run([tool, "-p", mangled], capture_output=True, text=True).stdout.strip()
-    return re.sub(r"\([\w ]+\)(?=-?\d)", "", name.removeprefix("void ")).replace("ptd::", "")
+        sys.exit("c++filt is missing; it is part of GNU binutils.")
+    return kernel_name(
+        subprocess.run([tool, mangled], capture_output=True, text=True).stdout.strip()
+    )
 
 
 def table(rows: list[Usage]) -> str:
     """The rows as aligned text."""
     width = max(len(row.kernel) for row in rows)
-    head = f"{'kernel':<{width}}  block  registers  static  dynamic  stack  spills  occupancy"
+    head = f"{'kernel':<{width}}  registers  static  stack  spills  block  dynamic"
+    head += "    (C, R)  occupancy"
     lines = [
-        f"{row.kernel:<{width}}  {row.block:>5}  {row.registers:>9}  {row.static_shared:>6}  "
-        f"{row.dynamic_shared:>7}  {row.stack:>5}  {row.spills:>6}  {row.occupancy:>9.0%}"
+        f"{row.kernel:<{width}}  {row.registers:>9}  {row.static_shared:>6}  {row.stack:>5}  "
+        f"{row.spills:>6}  {row.block:>5}  {row.dynamic_shared:>7}  "
+        f"{f'{row.classes}, {row.parts}':>8}  {row.occupancy:>9.0%}"
         for row in rows
     ]
     return "\n".join([head, *lines])
@@ -192,6 +209,11 @@ def main() -> None:
         rows = [usage for found in pool.map(usages, map(Path.resolve, sources)) for usage in found]
     if not rows:
         sys.exit(f"{CUDA} holds no *_kernels.cuh.")
+    launches = all_launches()
+    faults = [f"{row.kernel} is launched by nothing" for row in rows if row.kernel not in launches]
+    rows = [row for row in rows if row.kernel in launches]
+    for row in rows:
+        row.take_worst(launches[row.kernel])
     print(table(rows))
     if arguments.csv:
         arguments.csv.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +221,12 @@ def main() -> None:
             writer = csv.DictWriter(file, list(asdict(rows[0])), lineterminator="\n")
             writer.writeheader()
             writer.writerows(asdict(row) for row in rows)
-    faults = [fault for row in rows for fault in row.faults()]
+    faults += [fault for row in rows for fault in row.faults()]
+    if not arguments.kernels:
+        compiled = {row.kernel for row in rows}
+        faults += [
+            f"{name} is launched, but not compiled here" for name in launches.keys() - compiled
+        ]
     if faults:
         sys.exit("\n".join(["", *faults]))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from emulator.harness import Emulator, compile_kernels, compiler
+from emulator.launches import recording
 
 from ptd_ext import reference
 
@@ -20,6 +21,10 @@ using namespace ptd;
                                 int64_t n, int64_t c, int64_t r) {                               \\
     const TransitionBatch<T> batch{weights, columns, slack, n, int(c), int(r)};                  \\
     return launch_noisy_posterior<Z, T>(batch, logits, posterior, row_sums, scratch, nullptr);   \\
+  }                                                                                              \\
+  extern "C" int64_t forward_scratch_##name(int64_t n, int64_t c, int64_t r) {                   \\
+    return noisy_posterior_scratch(                                                              \\
+        TransitionBatch<T>{nullptr, nullptr, nullptr, n, int(c), int(r)});                       \\
   }                                                                                              \\
   extern "C" int64_t backward_scratch_##name(const T* weights, const T* slack, int64_t n,        \\
                                              int64_t c, int64_t r) {                             \\
@@ -38,7 +43,20 @@ BIND(float32, float, float)
 BIND(float64, double, double)
 BIND(float16, Half, float)
 BIND(bfloat16, BFloat16, float)
-extern "C" int64_t forward_scratch(int64_t n, int64_t c) { return noisy_posterior_scratch(n, c); }
+// The kernels of many samples of 65 to 128 classes, for few of them.
+extern "C" int fused(const float* logits, const float* weights, const float* columns,
+                     const float* slack, const float* grad, float* posterior, float* row_sums,
+                     float* dz, int64_t n, int64_t c, int64_t r) {
+  const TransitionBatch<float> batch{weights, columns, slack, n, int(c), int(r)};
+  const unsigned grid = (n + 15) / 16;
+  const size_t shared = 4 * sizeof(Four<float>) * r;
+  float* const none = nullptr;
+  PTD_LAUNCH((noisy_posterior_narrow<32, 4, float, float>), grid, 128, shared, nullptr, batch,
+             logits, posterior, row_sums);
+  PTD_LAUNCH((noisy_posterior_narrow_backward<32, 4, float, float>), grid, 128, shared, nullptr,
+             batch, logits, grad, row_sums, dz, none, none);
+  return cudaGetLastError();
+}
 """
 NAMES = ("logits", "weights", "parts", "slack")
 
@@ -76,8 +94,8 @@ def run(batch, grad, wanted=NAMES, seed=0, check=True):
         )
         s = None if slack is None else gpu.input(slack.t(), name="slack")
         out, row_sums = gpu.output((n, c), wide, name="out"), gpu.output((n, c), wide, name="sums")
-        scratch = gpu.output(gpu.call("forward_scratch", n, c), wide, name="scratch")
         sizes = (n, c, r)
+        scratch = gpu.output(gpu.call(f"forward_scratch_{name}", *sizes), wide, name="scratch")
         if n:
             assert gpu.call(f"forward_{name}", z, h, p, s, out, row_sums, scratch, *sizes) == 0
         size = gpu.call(f"backward_scratch_{name}", h, s, *sizes)
@@ -99,10 +117,34 @@ def run(batch, grad, wanted=NAMES, seed=0, check=True):
         return out.get(), result
 
 
-def check(batch, wanted=NAMES, seed=0, watched=True):
+def run_fused(batch, grad):
+    """Posterior and gradient of the logits by the kernels that only many samples use."""
+    logits, weights, parts, slack = batch
+    (n, c), r = logits.shape, weights.shape[1]
+    with Emulator(kernels()) as gpu:
+        given = (
+            logits,
+            weights,
+            parts.permute(2, 0, 1),
+            None if slack is None else slack.t(),
+            grad,
+        )
+        names = (*NAMES, "grad")
+        inputs = [
+            None if t is None else gpu.input(t, name=name)
+            for t, name in zip(given, names, strict=True)
+        ]
+        outputs = [
+            gpu.output((n, c), logits.dtype, name=name) for name in ("out", "sums", "dlogits")
+        ]
+        assert gpu.call("fused", *inputs, *outputs, n, c, r) == 0
+        return outputs[0].get(), {"logits": outputs[2].get()}
+
+
+def check(batch, wanted=NAMES, seed=0, watched=True, fused=False):
     logits, _, parts, _ = batch
     grad = torch.randn(logits.shape, dtype=parts.dtype)
-    out, grads = run(batch, grad, wanted, seed, watched)
+    out, grads = run_fused(batch, grad) if fused else run(batch, grad, wanted, seed, watched)
     exact = [None if t is None else t.double().requires_grad_() for t in batch]
     truth = reference.noisy_posterior(*exact)
     truth.backward(grad.double())
@@ -156,6 +198,29 @@ def test_many_classes(slack):
 def test_many_samples(slack):
     """So many that the sums over samples are divided into ranges."""
     check(batch_of(5_003, 3, 2, slack), watched=False)
+
+
+@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize("c", [66, 100, 128])
+def test_several_classes_in_a_lane(c, slack):
+    check(batch_of(17, c, 4, slack, seed=c), fused=True)
+
+
+@pytest.mark.parametrize("slack", [False, True])
+def test_many_samples_of_some_classes(slack):
+    """So many that they take one launch."""
+    with recording(traffic=True) as launches:
+        check(batch_of(5_121, 33, 1, slack), wanted=("logits",), watched=False)
+    assert [launch.kernel.split(",")[0] for launch in launches] == [
+        "noisy_posterior_narrow<32",
+        "noisy_posterior_narrow_backward<32",
+    ]
+
+
+@pytest.mark.parametrize("r", [81, 161, 200])
+def test_weights_that_fill_shared_memory(r):
+    """Fewer samples share a block, then the kernels of many classes take over."""
+    check(batch_of(21, 5, r, True, seed=r))
 
 
 @pytest.mark.parametrize("c", [6, 40])

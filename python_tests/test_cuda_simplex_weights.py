@@ -54,7 +54,8 @@ def run(problem, steps, tolerance=0.0, seed=0):
     linear = given[-1]
     name = "double" if linear.dtype is torch.float64 else "float"
     with Emulator(kernels(), seed=seed) as gpu:
-        inputs = [gpu.input(t) for t in given]
+        names = ("contraction", "step", "shift", "linear")
+        inputs = [gpu.input(t, name=name) for t, name in zip(given, names, strict=True)]
         begin = None if start is None else gpu.input(start, name="start")
         out = gpu.output(linear.shape, linear.dtype, name="weights")
         sizes = (*linear.shape, steps, float(tolerance))

@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pytest
 from emulator.harness import CompileError, Emulator, EmulatorError, compile_kernels
+from emulator.launches import recording
 from emulator.proof import (
     KERNELS,
     checked,
@@ -227,3 +228,29 @@ class TestLaunches:
         source.write_text('#include "launch.h"\n__global__ void k() { undeclared(); }\n')
         with pytest.raises(CompileError, match="undeclared"):
             compile_kernels([source])
+
+
+class TestRecording:
+    def test_sectors(self):
+        """A thousand floats are 125 sectors of 32 bytes, however many threads share one."""
+        n = 1000
+        with Emulator(checked()) as gpu:
+            x, y = gpu.input(floats(n), name="x"), gpu.output(n, np.float32, name="y")
+            with recording() as launches:
+                gpu.call("launch_copy", x, y, n, 0, 0)
+            np.testing.assert_array_equal(y.get(), x.get())
+        (launch,) = launches
+        assert launch.blocks * launch.threads >= n
+        moved = {traffic.array: traffic for traffic in launch.traffic}
+        assert (moved["x"].writes, moved["y"].writes) == (False, True)
+        for traffic in moved.values():
+            assert traffic.accessed == 4 * n
+            assert traffic.requested == traffic.block == traffic.near == traffic.launch == 32 * 125
+
+    def test_launches_alone(self):
+        with Emulator(checked()) as gpu:
+            x, y = gpu.input(floats(8), name="x"), gpu.output(8, np.float32, name="y")
+            with recording(traffic=False) as launches:
+                gpu.call("launch_copy", x, y, 10**6, 0, 0)
+            assert np.isnan(y.get()).all()
+        assert [launch.traffic for launch in launches] == [[]]

@@ -1,15 +1,58 @@
 #include "clean_posterior.h"
 
 #include "clean_posterior_kernels.cuh"
-#include "mapping.h"
+#include "clean_posterior_narrow_kernels.cuh"
+#include "narrow_plan.h"
 #include "spread.h"
 
 namespace ptd {
+namespace {
+
+// Whether the narrow kernels ran.
+template <class S>
+bool launch_narrow(const LabelBatch<S>& batch, Accumulation<S>* posterior, cudaStream_t stream) {
+  if constexpr (sizeof(Accumulation<S>) == 4) {
+    const NarrowPlan plan(batch);
+    if (!plan.blocks || batch.classes > kLoneClasses) return false;
+    const auto bytes = static_cast<size_t>(plan.layout.bytes);
+    if (plan.pairs) {
+      PTD_LAUNCH(clean_posterior_pair<S>, plan.blocks, plan.threads, bytes, stream, batch,
+                 plan.layout, posterior);
+    } else {
+      PTD_LAUNCH(clean_posterior_lone<S>, plan.blocks, plan.threads, bytes, stream, batch,
+                 plan.layout, posterior);
+    }
+    return true;
+  }
+  return false;
+}
+
+template <class S>
+bool launch_narrow_backward(const LabelBatch<S>& batch, const CleanPosteriorGradients<S>& grads,
+                            cudaStream_t stream) {
+  if constexpr (sizeof(Accumulation<S>) == 4) {
+    const NarrowPlan plan(batch, /*pairs=*/true);
+    if (!plan.blocks || batch.classes > kLoneClasses) return false;
+    const auto bytes = static_cast<size_t>(plan.layout.bytes);
+    if (batch.slack) {
+      PTD_LAUNCH((clean_posterior_backward_pair<S, true>), plan.blocks, plan.threads, bytes, stream,
+                 batch, plan.layout, grads);
+    } else {
+      PTD_LAUNCH((clean_posterior_backward_pair<S, false>), plan.blocks, plan.threads, bytes,
+                 stream, batch, plan.layout, grads);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 template <class S>
 cudaError_t launch_clean_posterior(const LabelBatch<S>& batch, Accumulation<S>* posterior,
                                    cudaStream_t stream) {
   if (batch.samples == 0) return cudaSuccess;
+  if (launch_narrow(batch, posterior, stream)) return cudaGetLastError();
   if (batch.slack) {
     const cudaError_t error = launch_row_sums(without_logits(batch), stream);
     if (error != cudaSuccess) return error;
@@ -34,6 +77,7 @@ cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
                                             const CleanPosteriorGradients<S>& grads,
                                             cudaStream_t stream) {
   if (batch.samples == 0) return cudaSuccess;
+  if (launch_narrow_backward(batch, grads, stream)) return cudaGetLastError();
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int V, bool kVector>() {

@@ -1,5 +1,6 @@
 // P(Y | x, noisy label): q = softmax(z + log u), u column y of T(x), forward and backward in one
-// launch each. A sample whose label is ignored keeps its softmax, which is q for a constant column.
+// launch each, for many classes or doubles; see clean_posterior_narrow_kernels.cuh for few. A
+// sample whose label is ignored keeps its softmax, which is q for a constant column.
 //
 //   dL/dz_i = q_i (G_i - <G, q>),   dL/du_i = dL/dz_i / u_i
 //
@@ -12,59 +13,11 @@
 // sample (wide.cuh), with column y from L2 for each.
 #pragma once
 
-#include "clean_posterior_args.h"
+#include "clean_posterior_sample.cuh"
 #include "grouped.cuh"
 #include "wide.cuh"
 
 namespace ptd {
-
-// Replaces the column of an ignored sample; returns its label.
-template <class S, class T, int V>
-__device__ __forceinline__ int open_column(const LabelBatch<S>& batch, int64_t n,
-                                           Share<T, V>& share) {
-  const int label = class_label(batch, n);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    if (label == kIgnored) share.column[v] = T(1);
-  }
-  return label;
-}
-
-template <class S, class T, int V, class Team>
-__device__ __forceinline__ void posterior_of(const LabelBatch<S>& batch, Share<T, V> share,
-                                             int64_t n, Team& team, T (&q)[V]) {
-  const int label = open_column(batch, n, share);
-  T quotient[V];
-  posterior(share, Smoothing<T>(batch), team, q, quotient);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    if (label == kBad) q[v] = not_a_number<T>();
-  }
-}
-
-// sink(v, dL/dz, dL/du) for each of a thread's classes.
-template <class S, class T, int V, class Team, class Sink>
-__device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, Share<T, V> share,
-                                                   const T* grad,  // [N, C]
-                                                   int64_t n, Team& team, const Sink& sink) {
-  const int label = open_column(batch, n, share);
-  T q[V], quotient[V], g[V];
-  posterior(share, Smoothing<T>(batch), team, q, quotient);
-  T dot = T(0);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const int i = share.index(v);
-    g[v] = i < batch.classes ? grad[n * batch.classes + i] : T(0);
-    dot += g[v] * q[v];
-  }
-  const T mean = team.sum(dot);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    // A label that does not count has no column, and a bad one no gradient at all.
-    sink(v, label == kBad ? T(0) : q[v] * (g[v] - mean),
-         label >= 0 ? quotient[v] * (g[v] - mean) : T(0));
-  }
-}
 
 template <class S, int V, bool kVector>
 __global__ void __launch_bounds__(kGroupedThreads, 8)
@@ -76,7 +29,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
   for_each_grouped<S, V, kVector, 1>(
       batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
         T q[V];
-        posterior_of(batch, share, n, team, q);
+        posterior_of(batch, share, class_label(batch, n), team, q);
         store_lane<T, V, kVector>(q, batch.classes, result + n * batch.classes);
       });
 }
@@ -88,7 +41,7 @@ __global__ void __launch_bounds__(kWideThreads)
   using T = Accumulation<S>;
   for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
     T q[V];
-    posterior_of(batch, share, n, team, q);
+    posterior_of(batch, share, class_label(batch, n), team, q);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const int i = share.index(v);
@@ -106,10 +59,18 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
   for_each_grouped<S, V, kVector, 1>(
       batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
         T grad_z[V];
-        posterior_gradient(batch, share, grads.grad, n, team, [&](int v, T dz, T du) {
-          grad_z[v] = dz;
-          write_factors(batch, grads.column, share, n, v, du);
-        });
+        T given[V];
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          const int i = share.index(v);
+          given[v] = i < batch.classes ? grads.grad[n * batch.classes + i] : T(0);
+        }
+        const auto grad_at = [&](int v) { return given[v]; };
+        posterior_gradient(batch, share, class_label(batch, n), grad_at, team,
+                           [&](int v, T dz, T du) {
+                             grad_z[v] = dz;
+                             write_factors(batch, grads.column, share, n, v, du);
+                           });
         if (grads.logits) {
           store_lane<T, V, kVector>(grad_z, batch.classes, grads.logits + n * batch.classes);
         }
@@ -121,7 +82,14 @@ __global__ void __launch_bounds__(kWideThreads)
     clean_posterior_backward_wide(LabelBatch<S> batch, CleanPosteriorGradients<S> grads) {
   using T = Accumulation<S>;
   for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
-    posterior_gradient(batch, share, grads.grad, n, team, [&](int v, T dz, T du) {
+    T given[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int i = share.index(v);
+      given[v] = i < batch.classes ? grads.grad[n * batch.classes + i] : T(0);
+    }
+    const auto grad_at = [&](int v) { return given[v]; };
+    posterior_gradient(batch, share, class_label(batch, n), grad_at, team, [&](int v, T dz, T du) {
       const int i = share.index(v);
       if (grads.logits && i < batch.classes) store(grads.logits + n * batch.classes + i, dz);
       write_factors(batch, grads.column, share, n, v, du);

@@ -2,6 +2,7 @@
 // alone, so that sums come out the same every time.
 #pragma once
 
+#include "blocks.h"
 #include "grouped.cuh"
 #include "wide.cuh"
 
@@ -57,7 +58,7 @@ void with_grouped(const LabelBatch<S>& batch, const GroupedPlan& plan, const Run
   }
 }
 
-// A wide launch: a sample per block, of as many warps as the classes fill.
+// A wide launch: a sample per block.
 struct WidePlan {
   unsigned blocks, threads;
 
@@ -66,7 +67,9 @@ struct WidePlan {
     constexpr int64_t kMostBlocks = 1 << 14, kPerThread = kWideClasses<Accumulation<S>>;
     const int64_t wanted = batch.samples < kMostBlocks ? batch.samples : kMostBlocks;
     blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
-    threads = static_cast<unsigned>(ceil_div(batch.classes, kPerThread * kWarp) * kWarp);
+    // Of blocks of one warp, shared memory has no room for 32.
+    const unsigned warps = whole_warps(ceil_div(batch.classes, kPerThread));
+    threads = kWarp * (warps > 2 ? warps : 2);
   }
 };
 

@@ -20,7 +20,7 @@ struct NarrowRange {
   int count;
 
   __device__ __forceinline__ explicit NarrowRange(int64_t samples) {
-    first = (int64_t(blockIdx.x) * kNarrowWarps + warp_id()) * kSamples;
+    first = (int64_t(blockIdx.x) * (blockDim.x / kWarp) + warp_id()) * kSamples;
     const int64_t left = samples - first;
     count = left < 0 ? 0 : left < kSamples ? int(left) : kSamples;
   }
@@ -34,17 +34,18 @@ __device__ __forceinline__ void stage_parts(const LabelBatch<S>& batch, const Na
                                             float* to) {  // [padded]
   constexpr int kAtOnce = 4;
   const int classes = batch.classes, count = classes * batch.parts * classes;
+  const int threads = static_cast<int>(blockDim.x);
 #pragma unroll 1
-  for (int start = threadIdx.x; start < count; start += kAtOnce * kNarrowThreads) {
+  for (int start = threadIdx.x; start < count; start += kAtOnce * threads) {
     float held[kAtOnce];
 #pragma unroll
     for (int a = 0; a < kAtOnce; ++a) {
-      const int e = start + a * kNarrowThreads;
+      const int e = start + a * threads;
       held[a] = e < count ? batch.columns[e] : 0.0f;
     }
 #pragma unroll
     for (int a = 0; a < kAtOnce; ++a) {
-      const int e = start + a * kNarrowThreads;
+      const int e = start + a * threads;
       const int k = static_cast<int>(__umulhi(e, layout.by_column));
       const int row = static_cast<int>(__umulhi(e, layout.by_row));
       if (e < count) to[e + k * layout.column_padding + row * layout.row_padding] = held[a];
@@ -52,7 +53,7 @@ __device__ __forceinline__ void stage_parts(const LabelBatch<S>& batch, const Na
   }
   if (!with_padding) return;
 #pragma unroll 1
-  for (int t = threadIdx.x; t < layout.padded; t += kNarrowThreads) {
+  for (int t = threadIdx.x; t < layout.padded; t += threads) {
     const int k = t / layout.column_pitch, in_column = t % layout.column_pitch;
     const bool a_part = in_column < batch.parts * layout.row_pitch && k < classes;
     if (!a_part || in_column % layout.row_pitch >= classes) to[t] = 0.0f;

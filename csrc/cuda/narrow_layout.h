@@ -1,12 +1,12 @@
 // The dynamic shared memory of a narrow block (narrow.cuh), set out by the launcher.
 #pragma once
 
-#include "launch.h"
+#include "blocks.h"
 
 namespace ptd {
 
-constexpr int kNarrowThreads = 256;
-constexpr int kNarrowWarps = kNarrowThreads / 32;
+constexpr int kNarrowMostWarps = 16;
+constexpr int kNarrowMostThreads = 32 * kNarrowMostWarps;
 constexpr int kNarrowMaxClasses = 14;
 constexpr int kNarrowSlackPitch = 16;
 constexpr int kLoneClasses = 10;  // the most that a lane alone has registers for
@@ -22,20 +22,19 @@ struct NarrowLayout {
   unsigned by_row, by_column;
   int slack;              // [C, 16] floats; in bytes, as what follows
   int tiles, tile_bytes;  // one for each warp
-  int tile_logits;        // where a tile of pairs has its logits
   int bytes;
 };
 
 #ifndef __CUDACC_RTC__
 
-// Whether samples have two lanes.
+// Whether samples have to have two lanes.
 inline bool in_pairs(int classes, bool has_slack) { return has_slack || classes > kLoneClasses; }
 
 inline unsigned reciprocal(int divisor) {  // more than one
   return static_cast<unsigned>((uint64_t(1) << 32) / static_cast<uint64_t>(divisor) + 1);
 }
 
-inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, int logit_bytes) {
+inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, bool pairs, int warps) {
   const auto round_up = [](int value, int unit) { return (value + unit - 1) / unit * unit; };
   NarrowLayout layout;
   layout.row_pitch = round_up(classes, 2);
@@ -50,15 +49,24 @@ inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, int lo
   layout.by_column = reciprocal(parts * classes);
   layout.slack = round_up(layout.padded * 4, 16);
   layout.tiles = layout.slack + (has_slack ? classes * kNarrowSlackPitch * 4 : 0);
-  if (in_pairs(classes, has_slack)) {  // rows of weights, later of results; rows of logits
-    layout.tile_logits = kPairSamples * (parts > classes ? parts : classes) * 4;
-    layout.tile_bytes = layout.tile_logits + kPairSamples * classes * logit_bytes;
-  } else {  // in turn rows of logits, of some weights, of results
-    layout.tile_logits = 0;
-    layout.tile_bytes = kLoneSamples * (kLoneParts > classes ? kLoneParts : classes) * 4;
-  }
-  layout.bytes = layout.tiles + kNarrowWarps * layout.tile_bytes;
+  // In turn rows of logits, of weights (a lone lane's: some at a time) and of results.
+  const int staged = pairs ? parts : kLoneParts, samples = pairs ? kPairSamples : kLoneSamples;
+  layout.tile_bytes = samples * (staged > classes ? staged : classes) * 4;
+  layout.bytes = layout.tiles + warps * layout.tile_bytes;
   return layout;
+}
+
+// The fewest warps, eight or sixteen, whose block leaves half of a multiprocessor's warps room:
+// the parts are there once per block, so more warps have less of them each. Zero if neither does.
+inline int narrow_warps(int classes, int parts, bool has_slack, bool pairs) {
+  constexpr int kStatic = 512;  // for the kernels' own
+  if (classes < 2 || classes > kNarrowMaxClasses) return 0;
+  if (parts > kNarrowMostWarps * kSharedOfWarp) return 0;  // and so are the numbers too large
+  for (int warps = kNarrowMostWarps / 2; warps <= kNarrowMostWarps; warps *= 2) {
+    const int bytes = narrow_layout(classes, parts, has_slack, pairs, warps).bytes;
+    if (bytes + kStatic <= warps * kSharedOfWarp) return warps;
+  }
+  return 0;
 }
 
 #endif

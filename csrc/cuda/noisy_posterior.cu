@@ -1,5 +1,6 @@
 #include "noisy_posterior.h"
 
+#include "blocks.h"
 #include "noisy_posterior_kernels.cuh"
 #include "noisy_posterior_spread_kernels.cuh"
 #include "noisy_posterior_wide_kernels.cuh"
@@ -7,7 +8,11 @@
 namespace ptd {
 namespace {
 
-constexpr int64_t kNarrow = 32;  // classes that fit the lanes of a warp
+constexpr int kStagedTiles = 4;  // of spread_parts, at most
+
+// Of a block of four warps, all kinds together.
+constexpr size_t kRoom = 4 * kSharedOfWarp;
+static_assert(kPosteriorBlock == 128 && kWideBlock == 128 && kSpreadBlock == 128);
 
 unsigned blocks(int64_t count, int64_t per_block) {
   return static_cast<unsigned>((count + per_block - 1) / per_block);
@@ -18,16 +23,62 @@ size_t weights_bytes(const TransitionBatch<T>& batch, int tiles) {
   return sizeof(Four<T>) * tiles * batch.parts;
 }
 
-// Calls run.template operator()<Lanes>(): half a warp where it holds the classes, unless the
-// weights of so many samples would leave a multiprocessor room for few blocks.
-template <class T, class Run>
-void with_lanes(const TransitionBatch<T>& batch, const Run& run) {
-  constexpr size_t kRoom = 12 * 1024;
-  if (batch.classes <= 16 && weights_bytes(batch, kPosteriorBlock / 16) <= kRoom) {
-    return run.template operator()<16>();
+// A launch of the narrow kernels: `lanes` for a tile of samples, `each` classes in a lane. No lanes
+// where another mapping has to serve.
+struct NarrowPlan {
+  int lanes = 0, each = 1;
+  size_t shared;
+  unsigned grid;
+
+  template <class T>
+  explicit NarrowPlan(const TransitionBatch<T>& batch) {
+    // Beyond 32 classes a block is long at work, and fewer than these leave a GPU idle: the wide
+    // kernels divide a tile's columns among blocks.
+    constexpr int64_t kManySamples = 5120;
+    const int64_t most = sizeof(T) == 4 && batch.samples >= kManySamples ? 128 : 32;
+    if (batch.classes > most) return;
+    while (32 * each < batch.classes) each *= 2;
+    const size_t results = sizeof(T) * kPosteriorBlock * kTile * each;
+    for (int wanted = batch.classes <= 16 ? 16 : 32; wanted <= 32 && !lanes; wanted *= 2) {
+      const int tiles = kPosteriorBlock / wanted;
+      shared = weights_bytes(batch, tiles);
+      grid = blocks(batch.samples, tiles * kTile);
+      if (shared + results <= kRoom) lanes = wanted;
+    }
   }
-  return run.template operator()<32>();
+
+  // run.template operator()<Lanes, V>()
+  template <class T, class Run>
+  void run_with(const TransitionBatch<T>&, const Run& run) const {
+    if (lanes == 16) return run.template operator()<16, 1>();
+    if constexpr (sizeof(T) == 4) {
+      if (each == 2) return run.template operator()<32, 2>();
+      if (each == 4) return run.template operator()<32, 4>();
+    }
+    run.template operator()<32, 1>();
+  }
+};
+
+// Tiles of a block, a power of two, whose weights have room.
+template <class T>
+int tiles_with_room(const TransitionBatch<T>& batch, int most) {
+  while (most > 1 && weights_bytes(batch, most) > kRoom) most /= 2;
+  return most;
 }
+
+// A launch of pull_rows or push_columns, whose warps have `each` classes or columns of a tile.
+struct WidePlan {
+  int tiles;
+  size_t shared;
+  dim3 grid;
+
+  template <class T>
+  WidePlan(const TransitionBatch<T>& batch, int each)
+      : tiles(tiles_with_room(batch, kWideTiles)),
+        shared(weights_bytes(batch, tiles)),
+        grid(blocks(batch.samples, tiles * kTile),
+             blocks(batch.classes, each * (kWideTiles / tiles))) {}
+};
 
 // Ranges of samples with sums of their own: enough to fill a large GPU where the entries (i, k) of
 // the matrix alone do not. It depends on the sizes alone, and so do the results.
@@ -51,7 +102,10 @@ template <bool Revised, class Z, class T>
 void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
                    const PosteriorGradients<Z, T>& grads, T* scratch, cudaStream_t stream) {
   if (grads.weights && batch.samples) {
-    const dim3 grid(blocks(batch.samples, kTile), blocks(batch.parts, kHeldWeights<T>));
+    constexpr unsigned kMostBlocks = 1 << 15;  // of a grid's second extent
+    const unsigned tiles = blocks(batch.samples, kTile);
+    const dim3 grid(blocks(batch.parts, kHeldWeights<T>), tiles < kMostBlocks ? tiles : kMostBlocks,
+                    blocks(tiles, kMostBlocks));
     PTD_LAUNCH((spread_weights<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, 1), stream,
                batch, pull, grads.weights);
   }
@@ -63,8 +117,9 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
   T* slack = grads.slack ? scratch + (direct ? 0 : ranges.count * square * batch.parts) : nullptr;
   const unsigned part_blocks = grads.columns ? blocks(batch.parts, kHeldParts<Revised, T>) : 1;
   const dim3 grid(blocks(square, kSpreadBlock), part_blocks, static_cast<unsigned>(ranges.count));
-  PTD_LAUNCH((spread_parts<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, kStagedTiles),
-             stream, batch, pull, ranges.size, columns, slack);
+  const int tiles = tiles_with_room(batch, kStagedTiles);
+  PTD_LAUNCH((spread_parts<Revised, T>), grid, kSpreadBlock, weights_bytes(batch, tiles), stream,
+             batch, pull, tiles, ranges.size, columns, slack);
   if (grads.columns && !direct) {
     const int64_t size = square * batch.parts;
     PTD_LAUNCH(sum_ranges<T>, blocks(size, kSpreadBlock), kSpreadBlock, 0, stream, columns,
@@ -79,35 +134,35 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
 
 }  // namespace
 
-int64_t noisy_posterior_scratch(int64_t samples, int64_t classes) {
-  return classes <= kNarrow ? 0 : samples * (classes + 1);  // entries, uniform shares
+template <class T>
+int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch) {
+  return NarrowPlan(batch).lanes ? 0
+                                 : batch.samples * (batch.classes + 1);  // entries, uniform shares
 }
 
 template <class Z, class T>
 cudaError_t launch_noisy_posterior(const TransitionBatch<T>& batch, const Z* logits, T* posterior,
                                    T* row_sums, T* scratch, cudaStream_t stream) {
-  if (batch.classes <= kNarrow) {
-    with_lanes(batch, [&]<int Lanes>() {
-      constexpr int tiles = kPosteriorBlock / Lanes;
-      PTD_LAUNCH((noisy_posterior_narrow<Lanes, T, Z>), blocks(batch.samples, tiles * kTile),
-                 kPosteriorBlock, weights_bytes(batch, tiles), stream, batch, logits, posterior,
-                 row_sums);
+  if (const NarrowPlan narrow(batch); narrow.lanes) {
+    narrow.run_with(batch, [&]<int Lanes, int V>() {
+      PTD_LAUNCH((noisy_posterior_narrow<Lanes, V, T, Z>), narrow.grid, kPosteriorBlock,
+                 narrow.shared, stream, batch, logits, posterior, row_sums);
     });
     return cudaGetLastError();
   }
   T* entries = scratch;
   T* uniform_share = scratch + batch.samples * batch.classes;
-  const size_t shared = weights_bytes(batch, kWideTiles);
-  const unsigned tiles = blocks(batch.samples, kWideTiles * kTile);
   if (batch.slack) {
-    PTD_LAUNCH(pull_rows<T>, dim3(tiles, blocks(batch.classes, kWarp)), kWideBlock, shared, stream,
-               batch, static_cast<const T*>(nullptr), row_sums);
+    const WidePlan plan(batch, kWarp);
+    PTD_LAUNCH(pull_rows<T>, plan.grid, kWideBlock, plan.shared, stream, batch,
+               static_cast<const T*>(nullptr), row_sums, plan.tiles);
   }
   PTD_LAUNCH((softmax_entries<T, Z>), blocks(batch.samples, kWideTiles), kWideBlock, 0, stream,
              logits, batch.slack ? row_sums : nullptr, entries, uniform_share, batch.samples,
              batch.classes);
-  PTD_LAUNCH(push_columns<T>, dim3(tiles, blocks(batch.classes, kColumnsPerBlock)), kWideBlock,
-             shared, stream, batch, entries, uniform_share, posterior);
+  const WidePlan plan(batch, kColumnsPerBlock);
+  PTD_LAUNCH(push_columns<T>, plan.grid, kWideBlock, plan.shared, stream, batch, entries,
+             uniform_share, posterior, plan.tiles);
   return cudaGetLastError();
 }
 
@@ -128,17 +183,16 @@ cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, con
   const bool transition = grads.weights || grads.columns || grads.slack;
   T* rows = scratch;
   T* entries = transition ? scratch + size : nullptr;
-  if (batch.samples && batch.classes <= kNarrow) {
-    with_lanes(batch, [&]<int Lanes>() {
-      constexpr int tiles = kPosteriorBlock / Lanes;
-      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, T, Z>),
-                 blocks(batch.samples, tiles * kTile), kPosteriorBlock, weights_bytes(batch, tiles),
-                 stream, batch, logits, grad, row_sums, grads.logits, entries, rows);
+  const NarrowPlan narrow(batch);
+  if (batch.samples && narrow.lanes) {
+    narrow.run_with(batch, [&]<int Lanes, int V>() {
+      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, V, T, Z>), narrow.grid, kPosteriorBlock,
+                 narrow.shared, stream, batch, logits, grad, row_sums, grads.logits, entries, rows);
     });
   } else if (batch.samples) {
-    const dim3 grid(blocks(batch.samples, kWideTiles * kTile), blocks(batch.classes, kWarp));
-    PTD_LAUNCH(pull_rows<T>, grid, kWideBlock, weights_bytes(batch, kWideTiles), stream, batch,
-               grad, rows);
+    const WidePlan plan(batch, kWarp);
+    PTD_LAUNCH(pull_rows<T>, plan.grid, kWideBlock, plan.shared, stream, batch, grad, rows,
+               plan.tiles);
     PTD_LAUNCH((posterior_gradients<T, Z>), blocks(batch.samples, kWideTiles), kWideBlock, 0,
                stream, logits, grad, batch.slack ? row_sums : nullptr, grads.logits, entries, rows,
                batch.samples, batch.classes);
@@ -162,6 +216,8 @@ PTD_INSTANTIATE(float, float)
 PTD_INSTANTIATE(double, double)
 PTD_INSTANTIATE(Half, float)
 PTD_INSTANTIATE(BFloat16, float)
+template int64_t noisy_posterior_scratch<float>(const TransitionBatch<float>&);
+template int64_t noisy_posterior_scratch<double>(const TransitionBatch<double>&);
 template int64_t noisy_posterior_backward_scratch<float>(const TransitionBatch<float>&);
 template int64_t noisy_posterior_backward_scratch<double>(const TransitionBatch<double>&);
 

@@ -7,12 +7,13 @@
 
 namespace ptd {
 
-// The weights of sixteen samples, as doubles, must fit the 48 KB of shared memory that a block has
-// on every GPU, beside the 4 KB of the kernels' own.
+// The weights of four samples, as doubles, must fit the shared memory of a block of four warps of
+// which eight fit a multiprocessor of a V100 at once (blocks.h).
 constexpr int64_t kMostPosteriorParts = 320;
 
 // Numbers of scratch that the forward launcher needs.
-int64_t noisy_posterior_scratch(int64_t samples, int64_t classes);
+template <class T>
+int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch);
 
 template <class Z, class T>
 cudaError_t launch_noisy_posterior(const TransitionBatch<T>& batch,

@@ -64,10 +64,9 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
 
   const OnDevice device(logits);
   const Tensor rows = torch::stable::contiguous(logits);
-  const Tensor scratch =
-      empty({noisy_posterior_scratch(sizes.samples, sizes.classes)}, dtype, logits);
   with_types(logits, [&]<class Z, class T>() {
     const BatchInputs<T> inputs(sizes, weights, parts, slack);
+    const Tensor scratch = empty({noisy_posterior_scratch(inputs.batch)}, dtype, logits);
     check_launch(
         kOp, launch_noisy_posterior<Z, T>(inputs.batch, static_cast<const Z*>(rows.data_ptr()),
                                           static_cast<T*>(posterior.data_ptr()),

@@ -10,9 +10,10 @@
 //   dslack = sum_n dM,   dP^j = sum_n h_j dM,   dh_j = <P^j, dM>.
 //
 // dM is formed where it is used, never stored. No atomics: every sum has its order, and the only
-// thing it depends on is the sizes. Bytes that must move: N (3 C + 2 R) numbers and the parts with
-// their gradient; arithmetic, N R C^2 multiply-adds for each gradient and, with slack, as many to
-// form M again, is the limit.
+// thing it depends on is the sizes. Bytes that must move, in numbers: for the parts and slack
+// N (2 C + R), for the weights N (2 C + R) too, where slack adds N C and N (C + R); and the parts
+// with their gradient. These kernels move no more. Arithmetic, N R C^2 multiply-adds for each
+// gradient and, with slack, as many to form M again, is the limit.
 #pragma once
 
 #include "sample_tile.cuh"
@@ -21,7 +22,6 @@ namespace ptd {
 
 constexpr int kSpreadBlock = 128;  // threads
 constexpr int kSpreadBlocks = 8;   // on a multiprocessor of 64 warps: half of them
-constexpr int kStagedTiles = 4;    // tiles whose weights are in shared memory at once
 
 // Parts whose gradients a thread holds in registers: as many as leave half the warps of a
 // multiprocessor their registers, and a divisor of the paper's numbers of parts, 10 and 20.
@@ -44,7 +44,8 @@ __device__ __forceinline__ void pull_entry(const TransitionBatch<T>& batch, cons
                                            const Four<T>* h,  // shared, [R]
                                            int64_t first, int i, int k, T (&dm)[kTile]) {
   T m[kTile];
-  if constexpr (Revised) combine<2>(batch, h, i, k, m);
+  // Two at a time are more than doubles have registers for.
+  if constexpr (Revised) combine<(sizeof(T) == 4 ? 2 : 1)>(batch, h, i, k, m);
   const int64_t row = first * batch.classes;
 #pragma unroll
   for (int s = 0; s < kTile; ++s) {
@@ -62,16 +63,13 @@ __device__ __forceinline__ void pull_entry(const TransitionBatch<T>& batch, cons
 
 // Sums over a range of samples, of which every block has its own: a thread has an entry (i, k) and
 // the gradients of kHeldParts parts. Blocks: (entries / kSpreadBlock, parts / kHeldParts, ranges).
-//
-// Dynamic shared memory of spread_parts: 1280 bytes
-// That is, the weights of the staged tiles, at R = 20.
 template <bool Revised, class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
-    spread_parts(TransitionBatch<T> batch, Pull<T> pull, int64_t range_size,
+    spread_parts(TransitionBatch<T> batch, Pull<T> pull, int tiles, int64_t range_size,
                  T* __restrict__ grad_columns,  // [ranges, C, R, C] or nullptr
                  T* __restrict__ grad_slack) {  // [ranges, C, C] or nullptr
   constexpr int held = kHeldParts<Revised, T>;
-  PTD_DYNAMIC_SHARED(Four<T>, h);  // [kStagedTiles, R]
+  PTD_DYNAMIC_SHARED(Four<T>, h);  // [tiles, R]
   const int classes = batch.classes, parts = batch.parts;
   const int square = classes * classes;
   const int entry = blockIdx.x * kSpreadBlock + threadIdx.x;  // k C + i
@@ -83,11 +81,11 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
   T by_part[held] = {}, total = T(0);
   const int64_t begin = int64_t(blockIdx.z) * range_size;
   const int64_t end = begin + range_size < batch.samples ? begin + range_size : batch.samples;
-  for (int64_t staged = begin; staged < end; staged += kStagedTiles * kTile) {
+  for (int64_t staged = begin; staged < end; staged += tiles * kTile) {
     __syncthreads();
-    stage_weights(batch, staged, kStagedTiles, h);
+    stage_weights(batch, staged, tiles, h);
     __syncthreads();
-    for (int tile = 0; tile < kStagedTiles && staged + tile * kTile < end; ++tile) {
+    for (int tile = 0; tile < tiles && staged + tile * kTile < end; ++tile) {
       const Four<T>* weights = h + tile * parts;
       T dm[kTile];
       pull_entry<Revised>(batch, pull, weights, staged + tile * kTile, i, k, dm);
@@ -128,9 +126,8 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
 }
 
 // A block has a tile of samples and kHeldWeights parts; its threads go through all entries (i, k).
-// Blocks: (tiles, parts / kHeldWeights).
-//
-// Dynamic shared memory of spread_weights: 320 bytes
+// Blocks: (parts / kHeldWeights, tiles), those of a tile next to each other, so that only the first
+// of them waits for memory; a third extent, since the second has its limit.
 template <bool Revised, class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
     spread_weights(TransitionBatch<T> batch, Pull<T> pull,
@@ -139,10 +136,11 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
   PTD_DYNAMIC_SHARED(Four<T>, h);  // [R]
   __shared__ T partial[warps][values];
   const int classes = batch.classes, parts = batch.parts;
-  const int64_t first = int64_t(blockIdx.x) * kTile;
-  const int square = classes * classes, first_part = blockIdx.y * held;
+  const int64_t first = int64_t(blockIdx.z * gridDim.y + blockIdx.y) * kTile;
+  if (first >= batch.samples) return;  // the whole block
+  const int square = classes * classes, first_part = blockIdx.x * held;
   const int count = parts - first_part < held ? parts - first_part : held;
-  stage_weights(batch, first, 1, h);
+  if constexpr (Revised) stage_weights(batch, first, 1, h);  // else T(x) is not formed again
   __syncthreads();
 
   T by_weight[values] = {};  // [kTile, held]
@@ -175,7 +173,8 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
 
 #ifdef __CUDACC_RTC__
 #define PTD_SPREAD(Revised, T)                                                                     \
-  template __global__ void spread_parts<Revised, T>(TransitionBatch<T>, Pull<T>, int64_t, T*, T*); \
+  template __global__ void spread_parts<Revised, T>(TransitionBatch<T>, Pull<T>, int, int64_t, T*, \
+                                                    T*);                                           \
   template __global__ void spread_weights<Revised, T>(TransitionBatch<T>, Pull<T>, T*);
 PTD_SPREAD(false, float)
 PTD_SPREAD(true, float)
@@ -183,6 +182,8 @@ PTD_SPREAD(false, double)
 PTD_SPREAD(true, double)
 template __global__ void sum_ranges<float>(const float*, float*, int64_t, int64_t, int64_t, int64_t,
                                            int64_t);
+template __global__ void sum_ranges<double>(const double*, double*, int64_t, int64_t, int64_t,
+                                            int64_t, int64_t);
 #endif
 
 }  // namespace ptd

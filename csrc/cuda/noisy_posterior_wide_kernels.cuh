@@ -1,5 +1,6 @@
-// P(noisy label | x) = T(x)^T g for more classes than a warp has lanes. The formulas are in
-// noisy_posterior_kernels.cuh; here they take a few launches, with [N, C] numbers in between:
+// P(noisy label | x) = T(x)^T g for more classes, or more parts, than noisy_posterior_kernels.cuh
+// holds, or for few samples. The formulas are there; here they take a few launches, with [N, C]
+// numbers in between:
 //
 //   forward    pull_rows with G = 1 -> r     softmax_entries -> g / r     push_columns -> out
 //   backward   pull_rows -> r d              posterior_gradients -> dz, entries, rows
@@ -15,32 +16,34 @@
 namespace ptd {
 
 constexpr int kWideBlock = 128;                 // threads
-constexpr int kWideTiles = kWideBlock / kWarp;  // each warp has a tile of samples
+constexpr int kWideTiles = kWideBlock / kWarp;  // each warp has a tile of samples, or shares it
 constexpr int kColumnsPerBlock = 8;             // results that make whole 32-byte sectors
 
 // sum_k B_ik G_k, and with G = 1 the row sums: a thread has class i of a tile, and no sum crosses
 // threads. B is T itself where there is no slack. The warps of a block have the same classes, so
-// that an entry of the parts that one of them fetched is in the L1 cache for the others.
-// Blocks: (tiles / kWideTiles, classes / 32).
-//
-// Dynamic shared memory of pull_rows: 1280 bytes
-// That is, the weights of the block's tiles, at R = 20.
+// that an entry of the parts that one of them fetched is in the L1 cache for the others; where the
+// weights of so many tiles are too large for shared memory, fewer `tiles` of the block have several
+// warps each, with different classes. Blocks: (all tiles / tiles, classes / 32 each warp of a
+// tile).
 template <class T>
-__global__ void __launch_bounds__(kWideBlock)
+__global__ void __launch_bounds__(kWideBlock, 8)
     pull_rows(TransitionBatch<T> batch,
               const T* __restrict__ grad,  // G, [N, C]; or nullptr: 1
-              T* __restrict__ pulled) {    // [N, C]
-  PTD_DYNAMIC_SHARED(Four<T>, h);          // [kWideTiles, R]
-  const int classes = batch.classes, i = blockIdx.y * kWarp + lane_id();
-  const int64_t block_first = int64_t(blockIdx.x) * kWideTiles * kTile;
-  const int64_t first = block_first + warp_id() * kTile;
-  stage_weights(batch, block_first, kWideTiles, h);
+              T* __restrict__ pulled,      // [N, C]
+              int tiles) {
+  PTD_DYNAMIC_SHARED(Four<T>, h);  // [tiles, R]
+  const int tile = warp_id() % tiles, turn = warp_id() / tiles;
+  const int classes = batch.classes;
+  const int i = (blockIdx.y * (kWideTiles / tiles) + turn) * kWarp + lane_id();
+  const int64_t block_first = int64_t(blockIdx.x) * tiles * kTile;
+  const int64_t first = block_first + tile * kTile;
+  stage_weights(batch, block_first, tiles, h);
   __syncthreads();
   if (i >= classes || first >= batch.samples) return;
 
   T sum[kTile] = {}, m[kTile];
   for (int k = 0; k < classes; ++k) {
-    combine(batch, h + warp_id() * batch.parts, i, k, m);
+    combine(batch, h + tile * batch.parts, i, k, m);
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
       const bool inside = first + s < batch.samples;
@@ -102,28 +105,29 @@ __global__ void __launch_bounds__(kWideBlock)
 }
 
 // out_k = sum_i entry_i B_ik + share: a warp has a tile and goes through the block's columns, its
-// lanes have the classes i. Blocks: (tiles / kWideTiles, classes / kColumnsPerBlock).
-//
-// Dynamic shared memory of push_columns: 1280 bytes
+// lanes have the classes i. Blocks: (all tiles / tiles, classes / kColumnsPerBlock each warp of a
+// tile).
 template <class T>
-__global__ void __launch_bounds__(kWideBlock)
+__global__ void __launch_bounds__(kWideBlock, 8)
     push_columns(TransitionBatch<T> batch,
                  const T* __restrict__ entries,        // [N, C]
                  const T* __restrict__ uniform_share,  // [N], read with slack
-                 T* __restrict__ posterior) {          // [N, C]
-  PTD_DYNAMIC_SHARED(Four<T>, h);                      // [kWideTiles, R]
+                 T* __restrict__ posterior,            // [N, C]
+                 int tiles) {
+  PTD_DYNAMIC_SHARED(Four<T>, h);  // [tiles, R]
+  const int tile = warp_id() % tiles, turn = warp_id() / tiles;
   const int classes = batch.classes, lane = lane_id();
-  const int64_t block_first = int64_t(blockIdx.x) * kWideTiles * kTile;
-  const int64_t first = block_first + warp_id() * kTile;
-  stage_weights(batch, block_first, kWideTiles, h);
+  const int64_t block_first = int64_t(blockIdx.x) * tiles * kTile;
+  const int64_t first = block_first + tile * kTile;
+  stage_weights(batch, block_first, tiles, h);
   __syncthreads();
   if (first >= batch.samples) return;  // a whole warp
 
-  const int begin = blockIdx.y * kColumnsPerBlock;
+  const int begin = (blockIdx.y * (kWideTiles / tiles) + turn) * kColumnsPerBlock;
   for (int k = begin; k < begin + kColumnsPerBlock && k < classes; ++k) {
     T term[kTile] = {}, m[kTile];
     for (int i = lane; i < classes; i += kWarp) {
-      combine(batch, h + warp_id() * batch.parts, i, k, m);
+      combine(batch, h + tile * batch.parts, i, k, m);
 #pragma unroll
       for (int s = 0; s < kTile; ++s) {
         const bool inside = first + s < batch.samples;
@@ -176,9 +180,9 @@ __global__ void __launch_bounds__(kWideBlock)
 }
 
 #ifdef __CUDACC_RTC__
-#define PTD_WIDE(T)                                                        \
-  template __global__ void pull_rows<T>(TransitionBatch<T>, const T*, T*); \
-  template __global__ void push_columns<T>(TransitionBatch<T>, const T*, const T*, T*);
+#define PTD_WIDE(T)                                                             \
+  template __global__ void pull_rows<T>(TransitionBatch<T>, const T*, T*, int); \
+  template __global__ void push_columns<T>(TransitionBatch<T>, const T*, const T*, T*, int);
 #define PTD_WIDE_LOGITS(T, Z)                                                                  \
   template __global__ void softmax_entries<T, Z>(const Z*, const T*, T*, T*, int64_t, int);    \
   template __global__ void posterior_gradients<T, Z>(const Z*, const T*, const T*, Z*, T*, T*, \

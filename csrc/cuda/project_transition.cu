@@ -1,5 +1,6 @@
 #include "project_transition.h"
 
+#include "blocks.h"
 #include "project_transition_kernels.cuh"
 
 namespace ptd {
@@ -25,10 +26,10 @@ unsigned short_row_blocks(int64_t rows) {
   return static_cast<unsigned>((rows + per_block - 1) / per_block);
 }
 
-// Whole warps, so that a row fits if kLongRowBlock threads can hold it.
+// So many that they hold the row, if kLongRowBlock can.
 unsigned long_row_threads(int64_t classes) {
-  const int64_t threads = (classes + 32 * kItems - 1) / (32 * kItems) * 32;
-  return static_cast<unsigned>(threads < kLongRowBlock ? threads : kLongRowBlock);
+  static_assert(kLongRowBlock == 32 * 32);
+  return 32 * whole_warps((classes + kItems - 1) / kItems);
 }
 
 }  // namespace

@@ -191,6 +191,8 @@ __global__ void __launch_bounds__(kLongRowBlock, kLongRowBlocks<T>)
                                                                               T*, int64_t, int);
 #define PTD_ROWS(T)                                                 \
   PTD_SHORT_ROWS(T, 2, 1, 4)                                        \
+  PTD_SHORT_ROWS(T, 4, 1, 4)                                        \
+  PTD_SHORT_ROWS(T, 8, 1, 4)                                        \
   PTD_SHORT_ROWS(T, 16, 1, 4)                                       \
   PTD_SHORT_ROWS(T, 32, 1, 4)                                       \
   PTD_SHORT_ROWS(T, 32, 2, 2)                                       \

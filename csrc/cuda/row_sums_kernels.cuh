@@ -22,8 +22,7 @@ struct alignas(16) SampleWeights {
   T of[kRowSumSamples<T>];
 };
 
-// Dynamic shared memory of row_sums: 5120 bytes
-// That is at R = 20: the weights of each warp's samples, if kStaged; else they come from L1.
+// The weights of each warp's samples are in shared memory if kStaged; else they come from L1.
 template <class T, bool kStaged>
 __global__ void __launch_bounds__(32 * kRowSumWarps, 4) row_sums(LabelBatch<T> batch) {
   constexpr int kSamples = kRowSumSamples<T>;
@@ -31,7 +30,7 @@ __global__ void __launch_bounds__(32 * kRowSumWarps, 4) row_sums(LabelBatch<T> b
   SampleWeights<T>* h = shared + warp_id() * batch.parts;
   const int classes = batch.classes, parts = batch.parts;
   const int i = static_cast<int>(blockIdx.y) * kWarp + lane_id();
-  const int64_t first = (int64_t(blockIdx.x) * (blockDim.x / kWarp) + warp_id()) * kSamples;
+  const int64_t first = (int64_t(blockIdx.x) * kRowSumWarps + warp_id()) * kSamples;
   const auto weight = [&](int s, int j) {
     return first + s < batch.samples ? weight_at(batch.weights, first + s, j) : T(0);
   };

@@ -1,5 +1,6 @@
 #include "simplex_projection.h"
 
+#include "blocks.h"
 #include "simplex_projection_kernels.cuh"
 
 namespace ptd {
@@ -22,8 +23,8 @@ unsigned lane_blocks(int64_t rows) {
 }
 
 unsigned row_threads(int64_t parts) {
-  const int64_t threads = (parts + kWarp - 1) / kWarp * kWarp;
-  return static_cast<unsigned>(threads < kLongProjection ? threads : kLongProjection);
+  static_assert(kLongProjection == 32 * 32);
+  return 32 * whole_warps(parts);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "simplex_weights.h"
 
+#include "blocks.h"
 #include "simplex_weights_kernels.cuh"
 
 namespace ptd {
@@ -20,8 +21,9 @@ void launch_lanes(const WeightArgs<T>& args, cudaStream_t stream) {
 template <class T>
 void launch_block(const WeightArgs<T>& args, cudaStream_t stream) {
   const int64_t blocks = (args.rows + kWeightRows<T> - 1) / kWeightRows<T>;
-  const auto threads = static_cast<unsigned>((args.parts + kWarp - 1) / kWarp * kWarp);
-  PTD_LAUNCH(simplex_weights_block<T>, static_cast<unsigned>(args.batch * blocks), threads, 0,
+  const unsigned threads = 32 * whole_warps(args.parts);
+  const size_t shared = 3 * threads * sizeof(RowEntries<T>);
+  PTD_LAUNCH(simplex_weights_block<T>, static_cast<unsigned>(args.batch * blocks), threads, shared,
              stream, args, blocks);
 }
 

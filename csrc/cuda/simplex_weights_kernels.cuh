@@ -133,9 +133,7 @@ __device__ __forceinline__ void improve_rows(const WeightArgs<T>& args, Group& g
   }
 }
 
-// Dynamic shared memory of simplex_weights_lanes: 12352 bytes
-// That is at R = 20 in float: two entries of each thread, an exchange for each group, and the
-// contraction.
+// In shared memory: two entries of each thread, an exchange for each group, and the contraction.
 template <class T, int Lanes>
 __global__ void __launch_bounds__(kLaneBlock, 4)
     simplex_weights_lanes(WeightArgs<T> args, int64_t blocks) {  // for each problem
@@ -160,11 +158,12 @@ __global__ void __launch_bounds__(kMostBlockGroup, 4)
     simplex_weights_block(WeightArgs<T> args, int64_t blocks) {  // for each problem
   using Group = BlockGroup<T, 2 * kWeightRows<T>>;
   __shared__ typename Group::Scratch scratch;
-  __shared__ RowEntries<T> exchange[kMostBlockGroup], own[2][kMostBlockGroup];
+  PTD_DYNAMIC_SHARED(RowEntries<T>, exchange);  // [threads]
+  RowEntries<T>* own = exchange + blockDim.x;   // [2, threads]
   Group group(scratch);
   const int64_t problem = blockIdx.x / blocks, block = blockIdx.x % blocks;
   const T* contraction = args.contraction + problem * args.parts * args.parts;
-  const WeightMemory<T> memory = {exchange, &own[0][threadIdx.x], &own[1][threadIdx.x]};
+  const WeightMemory<T> memory = {exchange, own + threadIdx.x, own + blockDim.x + threadIdx.x};
   improve_rows(args, group, memory, problem, block * kWeightRows<T>, contraction);
 }
 

@@ -8,8 +8,6 @@
 namespace ptd {
 namespace {
 
-constexpr size_t kSharedOfAnyGpu = 48 * 1024;
-
 // How the sums over samples are divided.
 template <class T>
 struct SpreadPlan {
@@ -66,15 +64,12 @@ void launch_weight_gradient(const LabelBatch<T>& batch, const ColumnGradient<T>&
 template <class T>
 cudaError_t launch_row_sums(const LabelBatch<T>& batch, cudaStream_t stream) {
   if (batch.samples == 0) return cudaSuccess;
-  const size_t of_a_warp = sizeof(SampleWeights<T>) * batch.parts;
-  const bool staged = of_a_warp <= kSharedOfAnyGpu;
-  int warps = kRowSumWarps;
-  while (staged && warps * of_a_warp > kSharedOfAnyGpu) warps /= 2;
-  const dim3 grid(static_cast<unsigned>(ceil_div(batch.samples, warps * kRowSumSamples<T>)),
+  constexpr unsigned threads = kRowSumWarps * kWarp;
+  const dim3 grid(static_cast<unsigned>(ceil_div(batch.samples, kRowSumWarps * kRowSumSamples<T>)),
                   static_cast<unsigned>(ceil_div(batch.classes, kWarp)));
-  const auto threads = static_cast<unsigned>(warps * kWarp);
-  if (staged) {
-    PTD_LAUNCH((row_sums<T, true>), grid, threads, warps * of_a_warp, stream, batch);
+  const size_t of_a_warp = sizeof(SampleWeights<T>) * batch.parts;
+  if (of_a_warp <= kSharedOfWarp) {
+    PTD_LAUNCH((row_sums<T, true>), grid, threads, kRowSumWarps * of_a_warp, stream, batch);
   } else {
     PTD_LAUNCH((row_sums<T, false>), grid, threads, 0, stream, batch);
   }

@@ -6,9 +6,11 @@
 // thread's sums stay in registers. No entry of M is kept: it is formed where it is used. The order
 // of additions is fixed: each chunk of samples has sums of its own, which sum_chunks adds up.
 //
-// What must move, in numbers, is N (C + R) and the result, with slack N (2 C + R) + (2 R + 2) C^2.
-// spread_plain reads the labels for every column, the rest once per tile of parts. spread_revised
-// reads it all for every column, from L2: its time goes into N R C^2 multiply-adds.
+// What must move, in numbers, is N (C + R + 2) and the result, with slack N (2 C + R + 2) and
+// (2 R + 2) C^2; a label is two numbers. spread_plain reads the labels for every column, the rest
+// once per tile of parts; spread_revised reads it all for every column. The whole grid is at work
+// at once, on the same samples at about the same time, so that all but the first read is from L2.
+// The time of spread_revised goes into N R C^2 multiply-adds.
 #pragma once
 
 #include "../math/revision.h"

@@ -1,6 +1,7 @@
 #include "transition_loss.h"
 
 #include "mapping.h"
+#include "narrow_plan.h"
 #include "spread.h"
 #include "transition_loss_kernels.cuh"
 #include "transition_loss_narrow_kernels.cuh"
@@ -10,34 +11,6 @@ namespace {
 
 static_assert(kMostLossClasses == kMostClasses<float>);
 static_assert(kMostLossClassesDouble == kMostClasses<double>);
-
-// A narrow launch; where it does not fit, there are no blocks.
-struct NarrowPlan {
-  unsigned blocks = 0;
-  bool pairs;
-  NarrowLayout layout;
-
-  template <class S>
-  explicit NarrowPlan(const LabelBatch<S>& batch) {
-    constexpr int kSharedOfAnyGpu = 48 * 1024 - 1024;  // less the static part
-    if (sizeof(Accumulation<S>) != 4) return;
-    if (batch.classes < 2 || batch.classes > kNarrowMaxClasses) return;
-    if (batch.parts > kSharedOfAnyGpu) return;  // and so are the numbers below too large
-    layout = narrow_layout(batch.classes, batch.parts, batch.slack != nullptr, sizeof(S));
-    if (layout.bytes > kSharedOfAnyGpu) return;
-    pairs = in_pairs(batch.classes, batch.slack != nullptr);
-    const int64_t each = kNarrowWarps * (pairs ? kPairSamples : kLoneSamples);
-    const int64_t wanted = ceil_div(batch.samples, each);
-    blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
-  }
-};
-
-// run.template operator()<V, kSlack>(), for two lanes per sample.
-template <class S, class Run>
-void with_pairs(const LabelBatch<S>& batch, const Run& run) {
-  if (batch.classes <= kLoneClasses) return run.template operator()<5, true>();
-  return batch.slack ? run.template operator()<7, true>() : run.template operator()<7, false>();
-}
 
 template <class S>
 int64_t blocks_of(const LabelBatch<S>& batch) {
@@ -72,11 +45,11 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
       const auto bytes = static_cast<size_t>(narrow.layout.bytes);
       if (narrow.pairs) {
         with_pairs(batch, [&]<int V, bool kSlack>() {
-          PTD_LAUNCH((transition_loss_pair<S, V, kSlack>), narrow.blocks, kNarrowThreads, bytes,
+          PTD_LAUNCH((transition_loss_pair<S, V, kSlack>), narrow.blocks, narrow.threads, bytes,
                      stream, batch, narrow.layout, rule, out);
         });
       } else {
-        PTD_LAUNCH(transition_loss_lone<S>, narrow.blocks, kNarrowThreads, bytes, stream, batch,
+        PTD_LAUNCH(transition_loss_lone<S>, narrow.blocks, narrow.threads, bytes, stream, batch,
                    narrow.layout, rule, out);
       }
       return cudaGetLastError();
@@ -112,11 +85,11 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
       const auto bytes = static_cast<size_t>(narrow.layout.bytes);
       if (narrow.pairs) {
         with_pairs(batch, [&]<int V, bool kSlack>() {
-          PTD_LAUNCH((transition_loss_backward_pair<S, V, kSlack>), narrow.blocks, kNarrowThreads,
+          PTD_LAUNCH((transition_loss_backward_pair<S, V, kSlack>), narrow.blocks, narrow.threads,
                      bytes, stream, batch, narrow.layout, rule, grads);
         });
       } else {
-        PTD_LAUNCH(transition_loss_backward_lone<S>, narrow.blocks, kNarrowThreads, bytes, stream,
+        PTD_LAUNCH(transition_loss_backward_lone<S>, narrow.blocks, narrow.threads, bytes, stream,
                    batch, narrow.layout, rule, grads);
       }
       return cudaGetLastError();

@@ -19,10 +19,8 @@
 
 namespace ptd {
 
-// Dynamic shared memory of transition_loss_lone: 18384 bytes
-// That is at C = 10 and R = 20: the parts, and a tile for each warp.
 template <class S>
-__global__ void __launch_bounds__(kNarrowThreads, 4)
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_lone(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
                          LossOutputs<float> out) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
@@ -36,27 +34,26 @@ __global__ void __launch_bounds__(kNarrowThreads, 4)
     const float loss = loss_of(batch, rule, lone.share, lone.label, team);
     seen.add(rule, out, range.first + sample, lone.label, loss);
   }
-  finish_loss<kNarrowWarps>(out, seen.loss, seen.weight);
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
 }
 
-// Dynamic shared memory of transition_loss_pair: 24144 bytes
-// That is at (C, R) = (10, 20); at (14, 20) it is 34160, and two blocks fit: 25 % occupancy.
 template <class S, int V, bool kSlack>
-__global__ void __launch_bounds__(kNarrowThreads, 4)
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_pair(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
                          LossOutputs<float> out) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
   const PairTile<S, V, kSlack> tile(batch, layout, shared);
   const NarrowRange<kPairSamples> range(batch.samples);
   const int sample = tile.slot < range.count ? tile.slot : 0;
-  const int label = tile.stage(range, sample, shared);
+  float z[V];
+  const int label = tile.stage(range, sample, shared, z);
   PairTeam<float> team;
   LossSums seen;
   if (range.count > 0) {
     float sums[V] = {};
     if constexpr (kSlack) tile.row_sums(sample, sums);
     const Share<float, V> share =
-        tile.share(sample, class_or_first(label), [&](int v) { return sums[v]; });
+        tile.share(sample, class_or_first(label), z, [&](int v) { return sums[v]; });
     const float loss = loss_of(batch, rule, share, label, team);
     if (lane_id() < range.count) seen.add(rule, out, range.first + sample, label, loss);
     if constexpr (kSlack) {
@@ -71,12 +68,11 @@ __global__ void __launch_bounds__(kNarrowThreads, 4)
       write_tile(tile.rows, batch.row_sums, range.first, range.count, batch.classes);
     }
   }
-  finish_loss<kNarrowWarps>(out, seen.loss, seen.weight);
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
 }
 
-// Dynamic shared memory of transition_loss_backward_lone: 18384 bytes
 template <class S>
-__global__ void __launch_bounds__(kNarrowThreads, 4)
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_backward_lone(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
                                   LossGradients<S> grads) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
@@ -98,23 +94,22 @@ __global__ void __launch_bounds__(kNarrowThreads, 4)
   write_tile(reinterpret_cast<S*>(tile), grads.logits, range.first, range.count, batch.classes);
 }
 
-// Dynamic shared memory of transition_loss_backward_pair: 24144 bytes
-// That is at (C, R) = (10, 20); at (14, 20) it is 34160, and two blocks fit: 25 % occupancy.
 template <class S, int V, bool kSlack>
-__global__ void __launch_bounds__(kNarrowThreads, 4)
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_backward_pair(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
                                   LossGradients<S> grads) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
   const PairTile<S, V, kSlack> tile(batch, layout, shared);
   const NarrowRange<kPairSamples> range(batch.samples);
   const int sample = tile.slot < range.count ? tile.slot : 0;
-  const int label = tile.stage(range, sample, shared);
+  float z[V];
+  const int label = tile.stage(range, sample, shared, z);
   if (range.count == 0) return;
   PairTeam<float> team;
   const int64_t n = range.first + sample;
   const Share<float, V> share =
-      tile.share(sample, class_or_first(label), [&](int v) { return tile.kept_sum(n, v); });
-  __syncwarp();  // logits make room for gradients
+      tile.share(sample, class_or_first(label), z, [&](int v) { return tile.kept_sum(n, v); });
+  __syncwarp();  // weights make room for gradients
   gradients_of(batch, rule, grads, share, n, label, team, [&](int v, float dz, float du) {
     const int i = share.index(v);
     if (tile.slot >= range.count || i >= batch.classes) return;

@@ -1,8 +1,9 @@
 // The gradient of the weights from the factors of dL/dM (label_batch.h): dL/dh_j = <P^j, dL/dM>.
 //
-// A warp per sample. Without slack its lanes go along column y: N (C + 2 R) numbers must move, and
-// column y comes from L2 for each. With slack they go through all entries (i, k), forming M anew
-// for every few parts: N (2 C + 2 R) must move, and R C^2 comes from L2 for each.
+// A warp per sample. Without slack its lanes go along column y: N (C + R + 2) numbers must move, a
+// label being two, and column y comes from L2 for each. With slack they go through all entries
+// (i, k), forming M anew for every few parts: N (2 C + 2 R + 2) must move, and R C^2 comes from L2
+// for each.
 #pragma once
 
 #include "../math/revision.h"

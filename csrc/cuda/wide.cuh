@@ -8,7 +8,7 @@
 
 namespace ptd {
 
-constexpr int kWideThreads = 1024;  // the most; a launch takes as many warps as the classes fill
+constexpr int kWideThreads = 1024;  // the most; a launch takes no more than the classes need
 template <class T>
 constexpr int kWideClasses = sizeof(T) == 4 ? 6 : 2;  // V: what 64 registers hold without spilling
 template <class T>

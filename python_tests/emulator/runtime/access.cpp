@@ -5,6 +5,7 @@
 #include "block.h"
 #include "launch.h"
 #include "memory.h"
+#include "record.h"
 #include "report.h"
 
 namespace cuda_emulator {
@@ -64,6 +65,7 @@ void on_access(const void* address, size_t bytes, Touch touch, const void* code)
     if (touch != Touch::read && !array->writable()) {
       fail_access("read-only: ", bytes, touch, code, array->describe(address));
     }
+    if (record.mode == Recording::traffic) record.on_access(*array, address, bytes, touch, code);
     return block.maybe_switch();
   }
   if (current_launch.owns(address)) return;

@@ -9,6 +9,7 @@
 #include "fault.h"
 #include "memory.h"
 #include "random.h"
+#include "record.h"
 #include "report.h"
 
 uint3 blockDim;
@@ -64,6 +65,7 @@ void run_blocks(dim3 grid, dim3 block_size) {
     block.run({static_cast<unsigned>(number % grid.x), static_cast<unsigned>(row % grid.y),
                static_cast<unsigned>(row / grid.y)},
               block_size);
+    if (record.mode == Recording::traffic) record.end_block(number);
   }
 }
 
@@ -89,12 +91,18 @@ void run(const Call& call, dim3 grid, dim3 block_size, size_t shared_bytes) {
   if (failed()) return;
   current_launch = Launch(call, block_size);
   if (valid(call, grid, block_size, shared_bytes)) {
+    if (record.mode != Recording::off) {
+      record.start_launch(current_launch.name(), uint64_t{grid.x} * grid.y * grid.z,
+                          current_launch.threads(), shared_bytes);
+      if (record.mode == Recording::launches) return;
+    }
     current_launch.place_shared(shared_bytes);
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block_size.x, block_size.y, block_size.z};
     FaultGuard faults;
     run_blocks(grid, block_size);
     if (!failed()) memory.check_margins();
+    if (record.mode == Recording::traffic) record.end_launch();
   }
   if (failed()) last_error = cudaErrorLaunchFailure;
 }
@@ -150,6 +158,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t) {
+  if (record.mode == Recording::launches) return cudaSuccess;
   const Array* array = memory.find(address, bytes);
   // Where no array has been handed over, memory is somebody else's and not watched.
   if (!memory.empty() && (!array || !array->writable())) {

@@ -1,0 +1,190 @@
+"""Kernels with their arguments and memory, as the launchers set them up, for v100_model.py."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from emulator.build import compile_kernels
+from ptx_warp import Memory
+
+I32, I64, U64, F32, BOOL = (
+    ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_bool,
+)  # fmt: skip
+
+
+def structure(name: str, **fields: type) -> type:
+    return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+# As in csrc/cuda: label_batch.h, transition_batch.h, *_args.h.
+Rows = structure("Rows", data=U64, row_stride=I64, stride=I64, flat=BOOL)
+Labels = structure("Labels", data=U64, stride=I64, is_int64=BOOL)
+LabelBatch = structure(
+    "LabelBatch", logits=Rows, labels=Labels, weights=Rows, columns=U64, slack=U64,
+    slack_row_stride=I64, slack_stride=I64, row_sums=U64, samples=I64, classes=I32, parts=I32,
+    ignore_index=I64, smoothing=F32, floor=F32,
+)  # fmt: skip
+Rule = structure("Rule", class_weight=U64, stride=I64, importance=I64, most=F32)
+Outputs = structure(
+    "Outputs", losses=U64, loss=U64, total=U64, mean=BOOL, partials=U64, ticket=U64
+)  # fmt: skip
+Gradients = structure(
+    "Gradients", grad=U64, stride=I64, total=U64, logits=U64, entry=U64, row=U64
+)  # fmt: skip
+PosteriorGradients = structure("PosteriorGradients", grad=U64, logits=U64, entry=U64, row=U64)
+TransitionBatch = structure(
+    "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32
+)  # fmt: skip
+Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
+Pair = I32 * 2
+
+
+@dataclass
+class Case:
+    title: str
+    file: str
+    kernel: str
+    arguments: Callable[[Arrays], list]
+    n: int
+    c: int
+    r: int
+    slack: bool
+    rows: int = 1  # grid.y
+
+
+class Arrays:
+    """A batch in memory, and room for every kind of result."""
+
+    def __init__(self, case: Case):
+        n, c, r = case.n, case.c, case.r
+        rng = np.random.default_rng(0)
+        self.case, self.memory = case, Memory()
+
+        def floats(*shape: int, cached: bool = False) -> int:
+            return self.memory.add(rng.random(shape, np.float32), cached)
+
+        self.logits, self.weights, self.grad = floats(n, c), floats(n, max(r, 1)), floats(n, c)
+        self.columns, self.slack = floats(c, r, c, cached=True), floats(c, c, cached=True)
+        self.labels = self.memory.add(rng.integers(0, c, n), cached=n * 8 < 2**20)
+        self.row_sums, self.out = floats(n, c), floats(n, c)
+        self.scalars = floats(1 << 16, cached=True)
+
+    def labelled(self) -> ctypes.Structure:
+        case = self.case
+        slack = self.slack if case.slack else 0
+        return LabelBatch(
+            Rows(self.logits, case.c, 1, True), Labels(self.labels, 1, True),
+            Rows(self.weights, case.r, 1, True), self.columns, slack, case.c, 1, self.row_sums,
+            case.n, case.c, case.r, -100, 1e-8, 1e-8 / case.c,
+        )  # fmt: skip
+
+    def matrices(self) -> ctypes.Structure:
+        slack = self.slack if self.case.slack else 0
+        return TransitionBatch(
+            self.weights, self.columns, slack, self.case.n, self.case.c, self.case.r
+        )
+
+    def layout(self, pairs: bool = False) -> ctypes.Structure:
+        layout = Layout()
+        slack = self.case.slack
+        sizes = map(I64, (self.case.c, self.case.r, slack, pairs or slack))
+        plans().narrow(*sizes, ctypes.byref(layout))
+        return layout
+
+    def chunks(self) -> list:
+        plan = Pair()
+        plans().grouped(I64(self.case.n), I64(self.case.c), plan)
+        return [I32(plan[0]), I32(plan[1])]
+
+
+def plans() -> ctypes.CDLL:
+    return compile_kernels([Path(__file__).parent / "v100_plans.cu"], check=False)
+
+
+RULE = Rule(0, 1, 0, float("inf"))
+
+
+def outputs(a: Arrays) -> ctypes.Structure:
+    return Outputs(0, a.scalars, a.scalars + 32, True, a.scalars + 256, a.scalars + 128)
+
+
+def gradients(a: Arrays) -> ctypes.Structure:
+    return Gradients(a.scalars, 0, a.scalars + 32, a.out, 0, 0)
+
+
+def pack(arguments: list) -> bytes:
+    """Kernel parameters, each at its alignment."""
+    data = b""
+    for argument in arguments:
+        value = U64(argument) if isinstance(argument, int) else argument
+        unit = ctypes.alignment(value)
+        data += bytes(-len(data) % unit) + bytes(value)
+    return data
+
+
+def cases() -> list[Case]:
+    found = []
+    narrow, many = "transition_loss_narrow_kernels", "transition_loss_kernels"
+    clean, noisy = "clean_posterior", "noisy_posterior_kernels"
+    for n, c, r, slack in (
+        (65_536, 10, 20, False), (65_536, 10, 20, True), (8_192, 100, 20, False),
+        (8_192, 100, 20, True),
+    ):  # fmt: skip
+        size = (n, c, r, slack)
+        if c == 10:
+            given = "pair" if slack else "lone"
+            found += [
+                Case("clean_posterior", f"{clean}_narrow_kernels",
+                     f"clean_posterior_{given}<float>",
+                     lambda a: [a.labelled(), a.layout(), a.out], *size),
+                Case("clean_posterior backward", f"{clean}_narrow_kernels",
+                     f"clean_posterior_backward_pair<float, {str(slack).lower()}>",
+                     lambda a: [a.labelled(), a.layout(pairs=True),
+                                PosteriorGradients(a.grad, a.out, 0, 0)], *size),
+            ]  # fmt: skip
+            kind = "pair<float, 5, true>" if slack else "lone<float>"
+            tiled = "<16, 1, float, float>"
+            found += [
+                Case("loss", narrow, f"transition_loss_{kind}",
+                     lambda a: [a.labelled(), a.layout(), RULE, outputs(a)], *size),
+                Case("loss backward", narrow, f"transition_loss_backward_{kind}",
+                     lambda a: [a.labelled(), a.layout(), RULE, gradients(a)], *size),
+            ]  # fmt: skip
+        else:
+            tiled, mapping = "<32, 4, float, float>", "<float, 4, true>"
+            found += [
+                Case("loss", many, f"transition_loss_grouped{mapping}",
+                     lambda a: [a.labelled(), RULE, outputs(a), *a.chunks()], *size),
+                Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
+                     lambda a: [a.labelled(), RULE, gradients(a), *a.chunks()], *size),
+            ]  # fmt: skip
+            found += [
+                Case("clean_posterior", f"{clean}_kernels", f"clean_posterior_grouped{mapping}",
+                     lambda a: [a.labelled(), a.out, *a.chunks()], *size),
+                Case("clean_posterior backward", f"{clean}_kernels",
+                     f"clean_posterior_backward_grouped{mapping}",
+                     lambda a: [a.labelled(), PosteriorGradients(a.grad, a.out, 0, 0), *a.chunks()],
+                     *size),
+            ]  # fmt: skip
+            if slack:
+                found.append(Case("row sums", "row_sums_kernels", "row_sums<float, true>",
+                                  lambda a: [a.labelled()], *size, rows=-(-c // 32)))  # fmt: skip
+        found += [
+            Case("noisy_posterior", noisy, f"noisy_posterior_narrow{tiled}",
+                 lambda a: [a.matrices(), a.logits, a.out, a.row_sums], *size),
+            Case("noisy_posterior backward", noisy, f"noisy_posterior_narrow_backward{tiled}",
+                 lambda a: [a.matrices(), a.logits, a.grad, a.row_sums, a.out, 0, 0], *size),
+        ]  # fmt: skip
+    for n, c, mapping in ((65_536, 10, "<float, 16, 1, 4>"), (8_192, 100, "<float, 32, 4, 1>")):
+        file = "project_transition_kernels"
+        found += [
+            Case("project_transition", file, f"project_short_rows{mapping}",
+                 lambda a: [a.logits, a.out, I64(a.case.n), I32(a.case.c)], n, c, 0, False),
+            Case("project_transition backward", file, f"project_short_rows_backward{mapping}",
+                 lambda a: [a.logits, a.grad, a.out, I64(a.case.n), I32(a.case.c)], n, c, 0, False),
+        ]  # fmt: skip
+    return found

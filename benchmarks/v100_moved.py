@@ -1,0 +1,52 @@
+"""Sizes and traffic of the launches of v100_cases.py, from the launchers and the emulator."""
+
+from __future__ import annotations
+
+import ctypes
+
+import cuda_labels
+import test_cuda_noisy_posterior as noisy
+import test_cuda_project_transition as project
+import torch
+from emulator.all_launches import launchers
+from emulator.launches import Launch, recording
+from traffic import Moved, is_fixed, moved_by
+from v100_cases import Case
+
+
+def launch_sizes(case: Case) -> Launch:
+    """The launch of a case's kernel at its full size, which is not run."""
+    kernels = launchers()
+    with recording(traffic=False) as launches:
+        kernels.launch_all(*map(ctypes.c_int64, (case.n, case.c, max(case.r, 1))))
+    wanted = [launch for launch in launches if launch.kernel == case.kernel]
+    # Vectors and scalars of logits, with slack and without: the sizes are the same.
+    return wanted[0]
+
+
+def moved(case: Case, full: Launch) -> Moved:
+    """Bytes at full size, from a run of few samples."""
+    n, c, r, slack = few(case), case.c, case.r, 0.01 if case.slack else None
+    with recording() as launches:
+        if "project" in case.kernel:
+            project.run(torch.randn(n, c), torch.randn(n, c))
+        elif "noisy" in case.kernel:
+            batch, grad = noisy.batch_of(n, c, r, case.slack), torch.randn(n, c)
+            noisy.run(batch, grad, ("logits",)) if c == 10 else noisy.run_fused(batch, grad)
+        elif "clean" in case.kernel:
+            cuda_labels.run_posterior(cuda_labels.batch_of(n, c, r, slack), torch.randn(n, c))
+        else:
+            cuda_labels.run_loss(cuda_labels.batch_of(n, c, r, slack))
+    launch = next(launch for launch in launches if launch.kernel == case.kernel)
+    result = moved_by(launch, n, c, r, case.slack, False, case.n)
+    name = case.kernel.split("<")[0]
+    fixed = sum(t.block for t in launch.traffic if is_fixed(name, t))
+    result.cached += fixed * full.blocks / launch.blocks
+    return result
+
+
+def few(case: Case) -> int:
+    """Samples that are run in seconds."""
+    if case.c == 10:
+        return 1024
+    return 32 if "noisy" in case.kernel or case.slack else 512

@@ -1,0 +1,20 @@
+// What launchers work out for themselves and hand to kernels, for v100_model.py.
+#include "mapping.h"
+#include "narrow_layout.h"
+
+using namespace ptd;
+
+extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, int64_t pairs,
+                       NarrowLayout* layout) {
+  const int warps = narrow_warps(int(classes), int(parts), has_slack != 0, pairs != 0);
+  *layout = narrow_layout(int(classes), int(parts), has_slack != 0, pairs != 0, warps);
+}
+
+extern "C" void grouped(int64_t samples, int64_t classes, int* plan) {
+  LabelBatch<float> batch{};
+  batch.samples = samples;
+  batch.classes = int(classes);
+  const GroupedPlan made(batch);
+  plan[0] = made.chunks;
+  plan[1] = made.stretch;
+}

@@ -1,0 +1,83 @@
+"""What launchers asked for and kernels moved, as the emulator records it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .build import load_runtime
+
+
+@dataclass
+class Traffic:
+    """Bytes of one array that a launch reads, or writes.
+
+    `accessed` adds up what threads ask for. The others count sectors of 32 bytes: `requested` those
+    of each access of a warp, `block` the distinct ones of each block, as if its cache held them,
+    `near` of these the ones that no block shortly before it in the grid touches, as if a cache
+    held what is touched at about the same time, and `launch` the distinct ones of the launch.
+    """
+
+    array: str
+    writes: bool
+    accessed: int
+    requested: int
+    block: int
+    near: int
+    launch: int
+
+
+@dataclass
+class Launch:
+    """A kernel as it is called, with its template arguments, and its sizes."""
+
+    kernel: str
+    blocks: int
+    threads: int
+    shared: int  # bytes, dynamic
+    traffic: list[Traffic] = field(default_factory=list)
+
+
+def kernel_name(signature: str) -> str:
+    """name<arguments> of a demangled function."""
+    name = signature.removeprefix("void ").replace("ptd::", "")
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0:
+            name = name[:at]
+            break
+    return re.sub(r"\([\w ]+\)(?=-?\d)", "", name)
+
+
+@contextmanager
+def recording(*, traffic: bool = True) -> Iterator[list[Launch]]:
+    """Launches made inside, in a list that is filled at its end.
+
+    With `traffic` they run, and what they move is counted (checked libraries only); without it they
+    do not run, and arrays need not be as large as the launcher believes.
+    """
+    runtime = load_runtime()
+    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
+    launches: list[Launch] = []
+    runtime.cuda_emulator_record(2 if traffic else 1)
+    try:
+        yield launches
+    finally:
+        runtime.cuda_emulator_record(0)
+        launches += _read(runtime.cuda_emulator_take_record().decode())
+
+
+def _read(text: str) -> list[Launch]:
+    launches: list[Launch] = []
+    for line in text.splitlines():
+        kind, name, *rest = line.split("\t")
+        if kind == "launch":
+            launches.append(Launch(kernel_name(name), *map(int, rest)))
+        else:
+            traffic = Traffic(name, rest[0] == "write", *map(int, rest[1:]))
+            launches[-1].traffic.append(traffic)
+    return launches
