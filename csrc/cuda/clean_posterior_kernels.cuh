@@ -27,9 +27,9 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
   using T = Accumulation<S>;
   WarpTeam<T> team;
   for_each_grouped<S, V, kVector, 1>(
-      batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
+      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
         T q[V];
-        posterior_of(batch, share, class_label(batch, n), team, q);
+        posterior_of(batch, share, label, team, q);
         store_lane<T, V, kVector>(q, batch.classes, result + n * batch.classes);
       });
 }
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
   using T = Accumulation<S>;
   WarpTeam<T> team;
   for_each_grouped<S, V, kVector, 1>(
-      batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
+      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
         T grad_z[V];
         T given[V];
 #pragma unroll
@@ -66,11 +66,10 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
           given[v] = i < batch.classes ? grads.grad[n * batch.classes + i] : T(0);
         }
         const auto grad_at = [&](int v) { return given[v]; };
-        posterior_gradient(batch, share, class_label(batch, n), grad_at, team,
-                           [&](int v, T dz, T du) {
-                             grad_z[v] = dz;
-                             write_factors(batch, grads.column, share, n, v, du);
-                           });
+        posterior_gradient(batch, share, label, grad_at, team, [&](int v, T dz, T du) {
+          grad_z[v] = dz;
+          write_factors(batch, grads.column, share, n, v, du);
+        });
         if (grads.logits) {
           store_lane<T, V, kVector>(grad_z, batch.classes, grads.logits + n * batch.classes);
         }

@@ -63,35 +63,58 @@ __device__ __forceinline__ void store_lane(const T (&from)[V], int classes, S* r
   }
 }
 
-// Positions in samples first ... first + length - 1 of those with label k; class 0 also takes those
-// whose label is no class. Returns how many.
-template <class S>
-__device__ __forceinline__ int find_label(const LabelBatch<S>& batch, int64_t first, int length,
-                                          int k,
+// Class 0 also takes labels that are no class.
+template <class Label>
+__device__ __forceinline__ bool takes(int k, Label label, int classes) {
+  const bool is_class = static_cast<uint64_t>(label) < static_cast<uint64_t>(classes);
+  return (is_class ? static_cast<int>(label) : 0) == k;
+}
+
+// Positions among `length` labels of those that class k takes. Returns how many.
+template <class Label>
+__device__ __forceinline__ int find_label(const Label* labels, int64_t stride, int length,
+                                          int classes, int k,
                                           uint16_t* found) {  // shared, [length]
   constexpr int kLabels = 4;                                  // loads under way
   int count = 0;
+  const Label* mine = labels + lane_id() * stride;
   for (int start = 0; start < length; start += kLabels * kWarp) {
-    int64_t label[kLabels];
+    Label label[kLabels];
 #pragma unroll
     for (int a = 0; a < kLabels; ++a) {
-      const int at = start + a * kWarp + lane_id();
-      const bool inside = at < length && first + at < batch.samples;
-      label[a] = inside ? label_at(batch.labels, first + at) : -1;
-      if (inside && (label[a] < 0 || label[a] >= batch.classes)) label[a] = 0;
+      const bool inside = start + a * kWarp + lane_id() < length;
+      label[a] = inside ? *mine : Label(0);
+      mine += kWarp * stride;
     }
 #pragma unroll
     for (int a = 0; a < kLabels; ++a) {
-      const unsigned having = __ballot_sync(0xffffffffu, label[a] == k);
-      const unsigned before = having & ((1u << lane_id()) - 1u);
-      if (label[a] == k) {
-        found[count + __popc(before)] = static_cast<uint16_t>(start + a * kWarp + lane_id());
+      const int at = start + a * kWarp + lane_id();
+      const bool taken = at < length && takes(k, label[a], classes);
+      const unsigned having = __ballot_sync(0xffffffffu, taken);
+      if (having == 0) continue;  // as most are where there are many classes
+      if (taken) {
+        const unsigned before = having & ((1u << lane_id()) - 1u);
+        found[count + __popc(before)] = static_cast<uint16_t>(at);
       }
       count += __popc(having);
     }
   }
   __syncwarp();
   return count;
+}
+
+template <class S>
+__device__ __forceinline__ int find_label(const LabelBatch<S>& batch, int64_t first, int stretch,
+                                          int k, uint16_t* found) {
+  const int64_t left = batch.samples - first;
+  if (left <= 0) return 0;
+  const int length = left < stretch ? static_cast<int>(left) : stretch;
+  const LabelView& labels = batch.labels;
+  const int64_t at = first * labels.stride;
+  return labels.is_int64 ? find_label(static_cast<const int64_t*>(labels.data) + at, labels.stride,
+                                      length, batch.classes, k, found)
+                         : find_label(static_cast<const int32_t*>(labels.data) + at, labels.stride,
+                                      length, batch.classes, k, found);
 }
 
 // The weights of some samples, part by part.
@@ -128,7 +151,8 @@ __device__ __forceinline__ void combine_grouped(const LabelBatch<S>& batch,
 #pragma unroll kAtOnce
     for (int j = 0; j < count; ++j) {
       T part[V];
-      load_lane<T, V, kVector>(column + int64_t(start + j) * classes, 1, classes, part);
+      load_lane<T, V, kVector>(column, 1, classes, part);
+      column += classes;
       const StagedWeights<T, kSamples> weight = staged[j];
 #pragma unroll
       for (int s = 0; s < kSamples; ++s) {
@@ -154,9 +178,9 @@ __device__ __forceinline__ void combine_grouped(const LabelBatch<S>& batch,
   }
 }
 
-// visit(n, share) for every sample, by the 32 lanes of a warp. The grid is C * chunks blocks; a
-// chunk is a stretch for each warp of the block. kAtOnce parts are loaded before they are used:
-// more hide more of the latency, and need more registers.
+// visit(n, label, share) for every sample, by the 32 lanes of a warp. The grid is C * chunks
+// blocks; a chunk is a stretch for each warp of the block. kAtOnce parts are loaded before they are
+// used: more hide more of the latency, and need more registers.
 template <class S, int V, bool kVector, int kAtOnce, class Visit>
 __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch, int chunks,
                                                  int stretch, const Visit& visit) {
@@ -169,6 +193,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch, int
             chunk = static_cast<int>(blockIdx.x) % chunks;
   const int64_t first = (int64_t(chunk) * kGroupedWarps + warp_id()) * stretch;
   const int count = find_label(batch, first, stretch, k, found[warp_id()]);
+  const int label = class_of(batch, k);
   for (int at = 0; at < count; at += kSamples) {
     int64_t n[kSamples];
     Share<T, V> share[kSamples];
@@ -183,7 +208,10 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch, int
     combine_grouped<S, V, kVector, kAtOnce, kSamples>(batch, n, k, staged[warp_id()], share);
 #pragma unroll
     for (int s = 0; s < kSamples; ++s) {
-      if (at + s < count) visit(n[s], share[s]);
+      if (at + s < count) {
+        // Class 0's samples may have labels that are no class.
+        visit(n[s], k == 0 ? class_label(batch, n[s]) : label, share[s]);
+      }
     }
   }
 }

@@ -35,8 +35,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
   WarpTeam<T> team;
   LossSums seen;
   for_each_grouped<S, V, kVector, kPartsAtOnce<S, V, kVector>>(
-      batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
-        const int label = class_label(batch, n);
+      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
         const T loss = loss_of(batch, rule, share, label, team);
         if (lane_id() == 0) seen.add(rule, out, n, label, loss);
       });
@@ -64,13 +63,12 @@ __global__ void __launch_bounds__(kGroupedThreads, 8)
   using T = Accumulation<S>;
   WarpTeam<T> team;
   for_each_grouped<S, V, kVector, kPartsAtOnce<S, V, kVector>>(
-      batch, chunks, stretch, [&](int64_t n, const Share<T, V>& share) {
+      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
         T grad_z[V];
-        gradients_of(batch, rule, grads, share, n, class_label(batch, n), team,
-                     [&](int v, T dz, T du) {
-                       grad_z[v] = dz;
-                       write_factors(batch, grads.column, share, n, v, du);
-                     });
+        gradients_of(batch, rule, grads, share, n, label, team, [&](int v, T dz, T du) {
+          grad_z[v] = dz;
+          write_factors(batch, grads.column, share, n, v, du);
+        });
         if (grads.logits) {
           store_lane<T, V, kVector>(grad_z, batch.classes, grads.logits + n * batch.classes);
         }
