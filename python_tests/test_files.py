@@ -9,6 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import ptd_ext
+from ptd_ext.whole_files import write_text
 
 LABELS = torch.arange(60) % 5
 
@@ -160,3 +161,14 @@ def test_no_such_place(noise, tmp_path):
         ptd_ext.load_noise(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"cannot be written: .*folder is not a folder"):
         ptd_ext.save_noise(noise, tmp_path / "folder" / "noise")
+
+
+def test_a_text_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "table.md"
+    write_text(path, "± before")
+    with pytest.raises(TypeError):
+        write_text(path, ["not text"])
+    assert path.read_text(encoding="utf-8") == "± before"
+    assert [file.name for file in tmp_path.iterdir()] == ["table.md"]
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
+        write_text(tmp_path / "none" / "table.md", "")

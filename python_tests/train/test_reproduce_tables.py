@@ -11,7 +11,7 @@ from ptd_ext.train.reproduce.published import accuracy
 from ptd_ext.train.reproduce.results import Result, Results
 from ptd_ext.train.reproduce.rows import COLUMNS, ablation_csv, accuracy_csv
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
-from ptd_ext.train.reproduce.text import csv_text, duration, markdown_table, p_text, write_whole
+from ptd_ext.train.reproduce.text import csv_text, duration, markdown_table, p_text
 
 
 def result(data, rate, method, seed, percent, *, parts=None, error=None, config=None, **values):
@@ -216,15 +216,6 @@ def test_small_p_values_are_not_zero():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "new" / "table.md"
-    write_whole(path, "± before")
-    with pytest.raises(TypeError):
-        write_whole(path, ["not text"])
-    assert path.read_text(encoding="utf-8") == "± before"
-    assert [file.name for file in path.parent.iterdir()] == ["table.md"]
 
 
 def lines_of(axes):
