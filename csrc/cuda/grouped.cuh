@@ -193,7 +193,6 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch, int
             chunk = static_cast<int>(blockIdx.x) % chunks;
   const int64_t first = (int64_t(chunk) * kGroupedWarps + warp_id()) * stretch;
   const int count = find_label(batch, first, stretch, k, found[warp_id()]);
-  const int label = class_of(batch, k);
   for (int at = 0; at < count; at += kSamples) {
     int64_t n[kSamples];
     Share<T, V> share[kSamples];
@@ -210,7 +209,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch, int
     for (int s = 0; s < kSamples; ++s) {
       if (at + s < count) {
         // Class 0's samples may have labels that are no class.
-        visit(n[s], k == 0 ? class_label(batch, n[s]) : label, share[s]);
+        visit(n[s], class_of(batch, k == 0 ? label_at(batch.labels, n[s]) : k), share[s]);
       }
     }
   }
