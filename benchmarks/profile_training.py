@@ -26,7 +26,7 @@ from ptd_ext.train.stages import Batch
 from ptd_ext.train.steps import Steps, order
 
 CLASSES = 10
-SIZES = {"network": "lenet5", "data": "npz", "preset": "fast", "method": "PTD-R"}
+SIZES = {"network": "lenet5", "dataset": "npz", "preset": "fast", "method": "PTD-R"}
 
 
 def images(path: Path, samples: int = 20_000) -> Path:
@@ -44,9 +44,7 @@ def images(path: Path, samples: int = 20_000) -> Path:
 
 def training_steps(folder: Path) -> Steps:
     """The main stage of PTD-R, with a made-up T(x) instead of a warmed-up network's."""
-    settings = resolve(
-        SIZES, {"data_root": str(images(folder / "images.npz")), "noise": "symmetric"}
-    )
+    settings = resolve(SIZES, {"data": str(images(folder / "images.npz")), "noise": "symmetric"})
     run = Run(settings, load_problem(settings), torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     size = run.problem.train_size

@@ -12,7 +12,7 @@ examples:
   ptd-ext train --help      every setting, data set and method of a run
   ptd-ext compare --methods CE Forward PTD-F --seeds 3
   ptd-ext reproduce fashion_mnist --seeds 5 --rates 10 20 30 40 50 --preset fast
-  ptd-ext noise --data fashion_mnist --rate 0.3 --out noise.safetensors
+  ptd-ext noise --dataset fashion_mnist --rate 0.3 --out noise.safetensors
   ptd-ext info --json       what was built and which CPU kernels this machine uses
   ptd-ext selftest          check and time every operator on this machine, on a GPU if it has one
 """

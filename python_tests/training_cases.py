@@ -14,7 +14,7 @@ from ptd_ext.train.session import Place
 CPU = Place(torch.device("cpu"), Ranks())
 
 QUICK = {
-    "data": "npz",
+    "dataset": "npz",
     "rate": 0.3,
     "noise": "pairwise",
     "epochs": 3,
@@ -50,7 +50,7 @@ def write_clusters(path, samples=700, classes=4, features=8):
 
 
 def quick_values(root, method, **changes):
-    values = {**QUICK, "data_root": str(root), "method": method, **changes}
+    values = {**QUICK, "data": str(root), "method": method, **changes}
     if method in ONE_MATRIX:
         del values["parts"]
     return values

@@ -29,7 +29,7 @@ def digest(settings: Settings, without: Collection[str] = ()) -> str:
     values = {
         name: value
         for name, value in dataclasses.asdict(settings).items()
-        if name != "data_root" and name not in without and describe(name)["section"] != "run"
+        if name != "data" and name not in without and describe(name)["section"] != "run"
     }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 

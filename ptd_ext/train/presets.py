@@ -109,13 +109,13 @@ def resolve(config: Layer, flags: Layer) -> Settings:
     """Every setting: defaults, then data set, preset, method, configuration file and flags."""
     given = {**config, **flags}
     chosen = Settings(
-        **{name: given[name] for name in ("data", "method", "preset") if name in given}
+        **{name: given[name] for name in ("dataset", "method", "preset") if name in given}
     )
     preset, by_data = _PRESETS[chosen.preset]
     layers: tuple[Layer, ...] = (
         preset,
-        _DATA.get(chosen.data, {}),
-        by_data.get(chosen.data, {}),
+        _DATA.get(chosen.dataset, {}),
+        by_data.get(chosen.dataset, {}),
         _METHOD.get(chosen.method, {}),
         given,
     )

@@ -199,8 +199,8 @@ def load_problem(settings: Settings) -> Problem:
 def load_data(settings: Settings) -> data.DataSet:
     """The data set that the settings name."""
     return data.load(
-        settings.data,
-        settings.data_root or None,
+        settings.dataset,
+        settings.data or None,
         seed=settings.seed,
         labels=settings.labels_file or None,
         human_labels=settings.human_labels or None,

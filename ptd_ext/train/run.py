@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ptd_ext.approximation import approximation_error
-from ptd_ext.train import checkpoint, networks
+from ptd_ext.train import batch_norm, checkpoint, networks
 from ptd_ext.train.choice import validate
 from ptd_ext.train.log import Log
 from ptd_ext.train.methods import stages
@@ -193,8 +193,10 @@ class Run:
             )
         layout = torch.channels_last if self.settings.channels_last else torch.contiguous_format
         network = network.to(self.device, memory_format=layout)
-        if self.ranks.size > 1 and self.device.type == "cuda":
-            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
+        if self.ranks.size > 1:
+            on_gpu = self.device.type == "cuda"
+            convert = nn.SyncBatchNorm.convert_sync_batchnorm if on_gpu else batch_norm.over_ranks
+            network = convert(network)
         if state is not None:
             network.load_state_dict(state)
         return network
@@ -207,14 +209,6 @@ class Run:
             networks.check(network, few, self.problem.classes)
         except TypeError as error:
             raise ValueError(str(error)) from None
-        shared = self.ranks.size > 1 and self.device.type == "cpu"
-        if shared and any(
-            isinstance(m, nn.modules.batchnorm._BatchNorm) for m in network.modules()
-        ):
-            self.log.say(
-                "note: on CPUs, batch normalisation sees each process's share of a batch only; "
-                "the result differs from that of one process"
-            )
 
     # Checkpoints and warmed-up networks.
 

@@ -168,15 +168,15 @@ def _keep(run: Run, settings: Settings, out: Path) -> None:
         return
     write_findings(run, out / "labels.csv")
     if run.ranks.first:
-        about = {"method": settings.method, "data": settings.data, "seed": settings.seed}
+        about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
         basis, slack = run.kept.get("basis"), run.kept.get("slack")
         learned = PartTransition(run.kept["parts"], basis, slack, about=about)
         learned.save(out / "transition.safetensors")
 
 
 def _about(settings: Settings) -> dict[str, Any]:
-    names = ("method", "data", "seed", "preset", "network", "parts", "epochs")
-    words = {name: getattr(settings, name) for name in names}
+    names = ("method", "seed", "preset", "network", "parts", "epochs")
+    words = {"data": settings.dataset, **{name: getattr(settings, name) for name in names}}
     return {**words, "version": build_info()["version"], "torch": torch.__version__}
 
 

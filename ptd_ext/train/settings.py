@@ -32,12 +32,12 @@ def _setting(default: Any, section: str, text: str, choices: tuple[str, ...] = (
 class Settings:
     """One run. Names and defaults are those of flags and configuration files."""
 
-    data: str = _setting(
+    dataset: str = _setting(
         "digits",
         "data",
         "digits, mnist, fashion_mnist, svhn, cifar10, news, clothing1m, npz or image_folder",
     )
-    data_root: str = _setting("", "data", "folder or file that the data set is read from")
+    data: str = _setting("", "data", "folder or file that the data set is read from")
     data_limit: int = _setting(0, "data", "use only so many training samples; 0: all of them")
     noise: str = _setting(
         "instance",

@@ -37,10 +37,10 @@ def test_a_cell_and_its_folder_name_each_other(name):
 
 def test_a_cell_tells_the_run_what_it_is():
     config = Cell("mnist", 30, "PTD-F", 2, 12).config({"epochs": 3, "parts": 7})
-    expected = {"data": "mnist", "rate": 0.3, "method": "PTD-F", "seed": 2, "parts": 12}
+    expected = {"dataset": "mnist", "rate": 0.3, "method": "PTD-F", "seed": 2, "parts": 12}
     assert config == {"epochs": 3, **expected}
     assert Cell("clothing1m", None, "CE", 0).config({}) == {
-        "data": "clothing1m",
+        "dataset": "clothing1m",
         "noise": "none",
         "method": "CE",
         "seed": 0,
@@ -55,8 +55,8 @@ def test_a_given_number_of_parts_is_for_methods_that_have_parts():
 
 
 def test_settings_differ_if_they_change_what_is_computed():
-    before = {"epochs": 5, "milestones": (3, 4), "threads": 1, "data_root": "/a", "lr": 0.1}
-    now = {"epochs": 6, "milestones": [3, 4], "threads": 2, "data_root": "/b", "ridge": 0.5}
+    before = {"epochs": 5, "milestones": (3, 4), "threads": 1, "data": "/a", "lr": 0.1}
+    now = {"epochs": 6, "milestones": [3, 4], "threads": 2, "data": "/b", "ridge": 0.5}
     assert differences(before, now) == [
         "epochs = 5 (now 6)",
         "lr = 0.1 (now its default)",
@@ -181,7 +181,7 @@ def test_settings_have_their_types():
         "compile": "default",
         "channels_last": False,
         "warm_up_cache": "/t/warm_up",
-        "data_root": "/d",
+        "data": "/d",
     }
     assert type(shared["lr"]) is float
 
@@ -224,7 +224,7 @@ REFUSALS = {
     "see --help.",
     ("mnist", "--set", "channels_last=2"): "--set channels_last=2: '2' is no value for "
     "channels_last.",
-    ("mnist", "--parts", "3"): "--parts and --data-set belong to `ptd-ext reproduce ablation`; for "
+    ("mnist", "--parts", "3"): "--parts and --dataset belong to `ptd-ext reproduce ablation`; for "
     "another R in a table, say --set parts=R.",
     (
         "ablation",

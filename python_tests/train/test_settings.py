@@ -38,7 +38,7 @@ def test_flags_of_lists():
 
 def test_a_file_of_settings_comes_back_the_same(tmp_path):
     settings = resolve(
-        {}, {"data": "cifar10", "lr": 1e-05, "milestones": (), "data_root": 'a "b"\\c'}
+        {}, {"dataset": "cifar10", "lr": 1e-05, "milestones": (), "data": 'a "b"\\c'}
     )
     write_settings(settings, tmp_path / "settings.toml")
     assert resolve(read_config(tmp_path / "settings.toml"), {}) == settings
@@ -49,26 +49,26 @@ def test_a_file_of_settings_comes_back_the_same(tmp_path):
 
 def test_layers():
     """Flags over the file over the method over the preset over the data set over defaults."""
-    assert resolve({}, {"data": "fashion_mnist", "preset": "paper"}).network == "resnet18"
-    assert resolve({}, {"data": "fashion_mnist", "preset": "fast"}).network == "lenet5"
-    assert resolve({}, {"data": "cifar10"}).parts == 20
-    assert resolve({}, {"data": "cifar10", "method": "Forward"}).parts == 1
+    assert resolve({}, {"dataset": "fashion_mnist", "preset": "paper"}).network == "resnet18"
+    assert resolve({}, {"dataset": "fashion_mnist", "preset": "fast"}).network == "lenet5"
+    assert resolve({}, {"dataset": "cifar10"}).parts == 20
+    assert resolve({}, {"dataset": "cifar10", "method": "Forward"}).parts == 1
     with pytest.raises(ValueError, match="parts must be 1 for Forward"):
-        resolve({"parts": 7}, {"data": "cifar10", "method": "Forward"})
-    assert resolve({}, {"data": "cifar10", "preset": "fast"}).disagreement_start == 0
-    assert resolve({}, {"data": "cifar10", "preset": "paper"}).disagreement_start == 20
-    assert resolve({}, {"data": "npz"}).noise == "none"
+        resolve({"parts": 7}, {"dataset": "cifar10", "method": "Forward"})
+    assert resolve({}, {"dataset": "cifar10", "preset": "fast"}).disagreement_start == 0
+    assert resolve({}, {"dataset": "cifar10", "preset": "paper"}).disagreement_start == 20
+    assert resolve({}, {"dataset": "npz"}).noise == "none"
     assert resolve({"parts": 7}, {"parts": 8}).parts == 8
 
 
 def test_the_paper_s_schedule():
-    paper = resolve({}, {"preset": "paper", "data": "cifar10", "method": "CE"})
+    paper = resolve({}, {"preset": "paper", "dataset": "cifar10", "method": "CE"})
     assert (paper.epochs, paper.lr, paper.momentum, paper.weight_decay) == (100, 0.01, 0.9, 1e-4)
     assert (paper.milestones, paper.batch_size, paper.network) == ((40, 80), 128, "resnet34")
-    cloth = resolve({}, {"preset": "paper", "data": "clothing1m"})
+    cloth = resolve({}, {"preset": "paper", "dataset": "clothing1m"})
     assert (cloth.batch_size, cloth.lr, cloth.weight_decay, cloth.epochs) == (32, 1e-3, 1e-3, 10)
     assert (cloth.network, cloth.noise) == ("resnet50", "none")
-    mates = resolve({}, {"preset": "paper", "data": "mnist", "method": "Co-teaching"})
+    mates = resolve({}, {"preset": "paper", "dataset": "mnist", "method": "Co-teaching"})
     assert (mates.optimiser, mates.lr, mates.schedule) == ("adam", 1e-3, "linear")
 
 

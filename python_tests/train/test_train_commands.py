@@ -46,7 +46,7 @@ def test_train_without_arguments_is_the_embedded_default(tmp_path, monkeypatch, 
         assert "CE  " in printed.split("chosen on noisy validation")[1]
         assert "PTD-F-V" in printed.split("chosen on noisy validation")[1]
         kept = read_config(out / "settings.toml")
-        assert (kept["data"], kept["rate"], kept["noise"]) == ("digits", 0.4, "instance")
+        assert (kept["dataset"], kept["rate"], kept["noise"]) == ("digits", 0.4, "instance")
         assert (kept["epochs"], kept["against"]) == (2, "CE")
         result = json.loads((out / "result.json").read_text())
         assert 0.3 < result["realised_rate"] < 0.5
@@ -85,7 +85,7 @@ def test_compare_goes_on_where_it_was(clusters, tmp_path, capsys, monkeypatch):
 
 def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
     path = tmp_path / "noise.safetensors"
-    chosen = {"data": "npz", "data_root": clusters, "noise": "instance", "rate": 0.3, "seed": 5}
+    chosen = {"dataset": "npz", "data": clusters, "noise": "instance", "rate": 0.3, "seed": 5}
     chosen = flags(chosen)
     main(["noise", *chosen, "--out", str(path)])
     assert "of 700 labels are wrong" in capsys.readouterr().out
@@ -135,8 +135,8 @@ def test_labels_as_they_come(clusters, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--data", "mnist", "--data-root", "/nowhere"], "train-images"),
-        (["--data", "fashion"], "one of digits, mnist"),
+        (["--dataset", "mnist", "--data", "/nowhere"], "train-images"),
+        (["--dataset", "fashion"], "one of digits, mnist"),
         (["--method", "PTD"], "method must be one of CE"),
         (["--device", "warp:9"], "device must be"),
         (["--config", "/nowhere.toml"], "no configuration file"),

@@ -55,6 +55,35 @@ def test_two_processes(clusters, tmp_path, method):
         torch.testing.assert_close(learned[0].slack, learned[1].slack, rtol=1e-2, atol=1e-5)
 
 
+NORMALISING = """
+from torch import nn
+
+class Network(nn.Module):
+    def __init__(self, classes, inputs):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(inputs.numel(), 16), nn.BatchNorm1d(16), nn.ReLU())
+        self.fc = nn.Linear(16, classes)
+
+    def forward(self, x):
+        features = self.body(x)
+        return features, self.fc(features)
+"""
+
+
+def test_batches_are_normalised_as_a_whole(clusters, tmp_path, monkeypatch):
+    """Statistics, gradients and running averages; 631 samples, so that shares are uneven."""
+    (tmp_path / "normalising_network.py").write_text(NORMALISING)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    changes = {"network": "normalising_network:Network", "select": "last", "device": "cpu"}
+    one, two = tmp_path / "one", tmp_path / "two"
+    train(quick_settings(clusters, "CE", **changes), one, CPU)
+    torchrun(*flags(quick_values(clusters, "CE", **changes)), "--out", str(two))
+    networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (one, two)]
+    assert networks[0]["body.1.num_batches_tracked"] == 30
+    torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-4)
+
+
 def test_two_processes_resume(clusters, tmp_path):
     """What one process began, two can end."""
     from ptd_ext.train import steps

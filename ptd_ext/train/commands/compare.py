@@ -23,7 +23,7 @@ method of one's own: see ptd_ext.train.methods."""
 EXAMPLES = """\
 examples:
   ptd-ext compare
-  ptd-ext compare --methods CE Forward-band PTD-F --data fashion_mnist --rate 0.5 --seeds 5
+  ptd-ext compare --methods CE Forward-band PTD-F --dataset fashion_mnist --rate 0.5 --seeds 5
   ptd-ext compare --config mine.toml --out runs/mine     a finished run in the folder is kept
 
 Every run lies in OUT/METHOD/SEED, as `ptd-ext train` leaves it; called again, the command goes on
@@ -57,7 +57,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     config = {} if arguments.config is None else read_config(arguments.config)
     config |= {**flags_given(arguments), "against": ""}
     first = _settings(config, arguments.methods[0], 0, Path())
-    out = arguments.out or Path("runs") / f"compare-{first.data}-{first.rate:g}"
+    out = arguments.out or Path("runs") / f"compare-{first.dataset}-{first.rate:g}"
     place = Place.of(first)
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in arguments.methods}
     for seed in range(arguments.seeds):

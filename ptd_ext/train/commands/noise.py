@@ -20,9 +20,9 @@ file serves to share and to check, and for `ptd-ext train --noise-file FILE`."""
 
 EXAMPLES = """\
 examples:
-  ptd-ext noise --data digits --rate 0.4 --out noise.safetensors
-  ptd-ext noise --data fashion_mnist --rate 0.3 --seed 1 --out fashion-30-1.safetensors
-  ptd-ext noise --data cifar10 --data-root ~/data --noise pairwise --out pair.safetensors"""
+  ptd-ext noise --dataset digits --rate 0.4 --out noise.safetensors
+  ptd-ext noise --dataset fashion_mnist --rate 0.3 --seed 1 --out fashion-30-1.safetensors
+  ptd-ext noise --dataset cifar10 --data ~/data --noise pairwise --out pair.safetensors"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -63,7 +63,7 @@ def _summary(noise: LabelNoise, settings: Settings, out: Path) -> str:
     rows = ["  ".join(f"{100 * value:3.0f}" for value in row) for row in share.tolist()]
     return "\n".join(
         [
-            f"{settings.noise} noise on {settings.data}, seed {settings.seed}: "
+            f"{settings.noise} noise on {settings.dataset}, seed {settings.seed}: "
             f"{noise.realised_rate:.2%} of {len(noise.labels):,} labels are wrong "
             f"({settings.rate:.0%} asked)",
             *(

@@ -29,12 +29,12 @@ image, PTD beside plain cross entropy, on the CPU, in about a minute."""
 EXAMPLES = """\
 examples:
   ptd-ext train
-  ptd-ext train --data fashion_mnist --rate 0.5 --method PTD-F
-  ptd-ext train --data cifar10 --data-root ~/data --preset paper --method PTD-R-V --amp float16
-  ptd-ext train --data npz --data-root my.npz --noise none --method PTD-R-V
+  ptd-ext train --dataset fashion_mnist --rate 0.5 --method PTD-F
+  ptd-ext train --dataset cifar10 --data ~/data --preset paper --method PTD-R-V --amp float16
+  ptd-ext train --dataset npz --data my.npz --noise none --method PTD-R-V
   ptd-ext train --config run.toml --out runs/mine       everything a flag sets, in a TOML file
   ptd-ext train --config runs/mine/settings.toml --out runs/mine --resume
-  torchrun --nproc-per-node=2 -m ptd_ext train --data mnist --data-root ~/data
+  torchrun --nproc-per-node=2 -m ptd_ext train --dataset mnist --data ~/data
 
 A setting comes from the flags, else from --config, else from the method, the preset and the data
 set (in this order), else from its default. The run's folder keeps all of them in settings.toml, a
@@ -78,7 +78,7 @@ def _train(arguments: argparse.Namespace) -> None:
     place = Place.of(settings)
     problem = load_problem(settings)
     if arguments.out is None:
-        name = f"{settings.data}-{settings.method}-{settings.rate:g}-{settings.seed}"
+        name = f"{settings.dataset}-{settings.method}-{settings.rate:g}-{settings.seed}"
         arguments.out = new_folder(name, place.ranks)
     out: Path = arguments.out
     runs = [(settings, out)]
@@ -99,7 +99,7 @@ def _config(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.config is not None:
         return read_config(arguments.config)
     if not arguments.resume:
-        return {} if hasattr(arguments, "data") else read_config(DEFAULT)
+        return {} if hasattr(arguments, "dataset") else read_config(DEFAULT)
     if arguments.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with.")
     if not (arguments.out / GIVEN).exists():

@@ -123,7 +123,7 @@ class Cell:
 
     def config(self, shared: dict[str, Any]) -> dict[str, Any]:
         """What `ptd-ext train` is told: what all cells share, then the cell's own."""
-        own: dict[str, Any] = {"data": self.data, "method": self.method, "seed": self.seed}
+        own: dict[str, Any] = {"dataset": self.data, "method": self.method, "seed": self.seed}
         if self.rate is None:
             own["noise"] = "none"
         else:
@@ -184,7 +184,7 @@ def label(method: str) -> str:
 
 def only_where(name: str) -> bool:
     """Whether a setting changes only where or how a run happens, not what it computes."""
-    if name == "data_root":
+    if name == "data":
         return True
     try:
         return describe(name)["section"] == "run"

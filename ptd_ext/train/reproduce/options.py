@@ -38,7 +38,7 @@ examples:
       a table to see how it works, with a setting of `ptd-ext train` changed
   ptd-ext reproduce fashion_mnist --report-only
       the table of what is there, running nothing
-  ptd-ext reproduce ablation --data-set cifar10 --rates 50 --parts 10-20
+  ptd-ext reproduce ablation --dataset cifar10 --rates 50 --parts 10-20
       approximation error and accuracy over the number of parts (Figure 2)
 
 written to --out:
@@ -49,7 +49,7 @@ written to --out:
 _RATES = [10.0, 20.0, 30.0, 40.0, 50.0]
 _PARTS = list(range(10, 21))
 _OWN = (
-    *("against", "data", "data_root", "method", "preset", "progress"),
+    *("against", "dataset", "data", "method", "preset", "progress"),
     *("rate", "seed", "threads", "warm_up_cache"),
 )
 
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--report-only", action="store_true", help="make the table of what is there")
     ablation = made.add_argument_group("ablation")
     ablation.add_argument(
-        "--data-set", choices=list(DATA_SETS), metavar="NAME", help="any of those above (cifar10)"
+        "--dataset", choices=list(DATA_SETS), metavar="NAME", help="any of those above (cifar10)"
     )
     ablation.add_argument(
         "--parts", nargs="+", metavar="R", help="numbers of parts, or ranges (10-20)"
@@ -124,12 +124,12 @@ def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namesp
     """The options with every default filled in; what is wrong is said in a sentence."""
     options = made.parse_args(argv)
     ablation = options.what == "ablation"
-    if not ablation and (options.parts or options.data_set):
+    if not ablation and (options.parts or options.dataset):
         made.error(
-            "--parts and --data-set belong to `ptd-ext reproduce ablation`; "
+            "--parts and --dataset belong to `ptd-ext reproduce ablation`; "
             "for another R in a table, say --set parts=R."
         )
-    options.data_name = (options.data_set or "cifar10") if ablation else options.what
+    options.data_name = (options.dataset or "cifar10") if ablation else options.what
     try:
         options.seeds = _seeds(options.seeds)
         options.parts = _numbers("--parts", options.parts) if options.parts else _PARTS
@@ -171,7 +171,7 @@ def shared(options: argparse.Namespace) -> dict[str, Any]:
     values = {"preset": options.preset, "threads": options.threads_per_job, **options.set}
     values["warm_up_cache"] = str(options.out / "warm_up")
     if options.data:
-        values["data_root"] = str(Path(options.data).expanduser().absolute())
+        values["data"] = str(Path(options.data).expanduser().absolute())
     return values
 
 

@@ -84,7 +84,7 @@ class Results(list[Result]):
 
     def mixed(self) -> list[str]:
         """Settings in which the cells differ beyond data, rate, method, R and seed."""
-        varied = {"data", "rate", "noise", "method", "seed"}
+        varied = {"dataset", "rate", "noise", "method", "seed"}
         found = []
         for name in sorted({name for r in self for name in r.config} - varied):
             several = _several(

@@ -1,0 +1,66 @@
+"""Batch normalisation by the whole batch where processes share it, on CPUs too.
+
+torch's `SyncBatchNorm` needs GPUs. Here sums and squares of the shares are added up with torch's
+differentiable all-reduce, so that values and gradients are those of one process.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
+from torch.nn.modules.batchnorm import _BatchNorm
+
+__all__ = ["over_ranks"]
+
+
+class SharedBatchNorm(_BatchNorm):
+    """In training, the statistics of all ranks' rows; else like any other."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Any: the layer that this one replaces had its own check."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(x − mean) / √(var + ε) · weight + bias, by channel."""
+        if not self.training:
+            return super().forward(input)
+        others = [d for d in range(input.dim()) if d != 1]
+        count = input.new_full((1,), input.numel() / input.shape[1])
+        sums = all_reduce(torch.cat([input.sum(others), count]))
+        total = sums[-1].detach()
+        shape = [1, -1, *[1] * (input.dim() - 2)]
+        centred = input - (sums[:-1] / total).view(shape)
+        variance = all_reduce(centred.square().sum(others)) / total
+        self._remember(sums[:-1].detach() / total, variance.detach(), total)
+        scale = (variance + self.eps).rsqrt()
+        if self.affine:
+            scale = scale * self.weight
+        result = centred * scale.view(shape)
+        return result + self.bias.view(shape) if self.affine else result
+
+    def _remember(self, mean: Tensor, variance: Tensor, total: Tensor) -> None:
+        """Running statistics, the variance unbiased, as torch keeps them."""
+        if self.running_mean is None:
+            return
+        self.num_batches_tracked += 1
+        share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+        self.running_mean += share * (mean - self.running_mean)
+        unbiased = variance * total / (total - 1)
+        self.running_var += share * (unbiased - self.running_var)
+
+
+def over_ranks(network: nn.Module) -> nn.Module:
+    """The network with its batch normalisations replaced, on parameters of the same names."""
+    if isinstance(network, _BatchNorm):
+        shared = SharedBatchNorm(
+            network.num_features,
+            network.eps,
+            network.momentum,
+            network.affine,
+            network.track_running_stats,
+        )
+        shared.load_state_dict(network.state_dict())
+        return shared.to(next(network.parameters(), torch.empty(0)).device)
+    for name, child in network.named_children():
+        setattr(network, name, over_ranks(child))
+    return network
