@@ -59,9 +59,9 @@ cudaError_t launch_clean_posterior(const LabelBatch<S>& batch, Accumulation<S>* 
   }
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
-    with_grouped(batch, plan, [&]<int V, bool kVector>() {
-      PTD_LAUNCH((clean_posterior_grouped<S, V, kVector>), plan.blocks, kGroupedThreads, 0, stream,
-                 batch, posterior, plan.chunks, plan.stretch);
+    with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      PTD_LAUNCH((clean_posterior_grouped<S, E, kVector, kSlack>), plan.blocks, kGroupedThreads,
+                 plan.bytes, stream, batch, plan.layout, posterior);
     });
   } else {
     const WidePlan plan(batch);
@@ -80,9 +80,9 @@ cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
   if (launch_narrow_backward(batch, grads, stream)) return cudaGetLastError();
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
-    with_grouped(batch, plan, [&]<int V, bool kVector>() {
-      PTD_LAUNCH((clean_posterior_backward_grouped<S, V, kVector>), plan.blocks, kGroupedThreads, 0,
-                 stream, batch, grads, plan.chunks, plan.stretch);
+    with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      PTD_LAUNCH((clean_posterior_backward_grouped<S, E, kVector, kSlack>), plan.blocks,
+                 kGroupedThreads, plan.bytes, stream, batch, plan.layout, grads);
     });
   } else {
     const WidePlan plan(batch);

@@ -8,7 +8,7 @@
 //   forward    N (l C + s C + s R + 8) + s R C^2       with slack + s (N C + C^2), the row sums
 //   backward   N (2 l C + s C + s R + 8) + s R C^2     with slack + s (N C + C^2)
 //
-// Thread mappings: a warp per label and stretch of samples up to 128 classes (grouped.cuh), which
+// Thread mappings: a block per label and chunk of samples up to 128 classes (grouped.cuh), which
 // moves what must move, and from L2 the labels C times and the parts once per chunk; a block per
 // sample (wide.cuh), with column y from L2 for each.
 #pragma once
@@ -19,18 +19,18 @@
 
 namespace ptd {
 
-template <class S, int V, bool kVector>
-__global__ void __launch_bounds__(kGroupedThreads, 8)
-    clean_posterior_grouped(LabelBatch<S> batch,
-                            Accumulation<S>* result,  // [N, C]
-                            int chunks, int stretch) {
+template <class S, int E, bool kVector, bool kSlack>
+__global__ void __launch_bounds__(kGroupedThreads, 4)
+    clean_posterior_grouped(LabelBatch<S> batch, GroupedLayout layout,
+                            Accumulation<S>* result) {  // [N, C]
   using T = Accumulation<S>;
-  WarpTeam<T> team;
-  for_each_grouped<S, V, kVector, 1>(
-      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
-        T q[V];
-        posterior_of(batch, share, label, team, q);
-        store_lane<T, V, kVector>(q, batch.classes, result + n * batch.classes);
+  constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  SampleTeam<T, K> team;
+  for_each_grouped<S, E, K, kVector, kSlack>(
+      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
+        T* const row = sample.counts ? result + sample.n * batch.classes : nullptr;
+        SampleStore<kVector, T, T, V> q_row(row, batch.classes);
+        posterior_of(batch, share, label, team, [&](int v, T q) { q_row.put(share, v, q); });
       });
 }
 
@@ -40,39 +40,33 @@ __global__ void __launch_bounds__(kWideThreads)
                          Accumulation<S>* result) {  // [N, C]
   using T = Accumulation<S>;
   for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
-    T q[V];
-    posterior_of(batch, share, class_label(batch, n), team, q);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
+    posterior_of(batch, share, class_label(batch, n), team, [&](int v, T q) {
       const int i = share.index(v);
-      if (i < batch.classes) result[n * batch.classes + i] = q[v];
-    }
+      if (i < batch.classes) result[n * batch.classes + i] = q;
+    });
   });
 }
 
-template <class S, int V, bool kVector>
-__global__ void __launch_bounds__(kGroupedThreads, 8)
-    clean_posterior_backward_grouped(LabelBatch<S> batch, CleanPosteriorGradients<S> grads,
-                                     int chunks, int stretch) {
+template <class S, int E, bool kVector, bool kSlack>
+__global__ void __launch_bounds__(kGroupedThreads, 4)
+    clean_posterior_backward_grouped(LabelBatch<S> batch, GroupedLayout layout,
+                                     CleanPosteriorGradients<S> grads) {
   using T = Accumulation<S>;
-  WarpTeam<T> team;
-  for_each_grouped<S, V, kVector, 1>(
-      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
-        T grad_z[V];
-        T given[V];
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          const int i = share.index(v);
-          given[v] = i < batch.classes ? grads.grad[n * batch.classes + i] : T(0);
-        }
-        const auto grad_at = [&](int v) { return given[v]; };
-        posterior_gradient(batch, share, label, grad_at, team, [&](int v, T dz, T du) {
-          grad_z[v] = dz;
-          write_factors(batch, grads.column, share, n, v, du);
-        });
-        if (grads.logits) {
-          store_lane<T, V, kVector>(grad_z, batch.classes, grads.logits + n * batch.classes);
-        }
+  constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  SampleTeam<T, K> team;
+  for_each_grouped<S, E, K, kVector, kSlack>(
+      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
+        const int64_t n = sample.n;
+        S* const row = sample.counts && grads.logits ? grads.logits + n * batch.classes : nullptr;
+        SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
+        SampleLoad<kVector, T, V> given(grads.grad + n * batch.classes, batch.classes);
+        const auto grad_at = [&](int v) { return given.get(share, v); };
+        posterior_gradient(
+            batch, share, label, grad_at, grads.column.entry != nullptr, team,
+            [&](int v, T dz) { dz_row.put(share, v, dz); },
+            [&](int v, T du) {
+              if (sample.counts) write_factors<kSlack>(batch, grads.column, share, n, v, du);
+            });
       });
 }
 
@@ -88,11 +82,16 @@ __global__ void __launch_bounds__(kWideThreads)
       given[v] = i < batch.classes ? grads.grad[n * batch.classes + i] : T(0);
     }
     const auto grad_at = [&](int v) { return given[v]; };
-    posterior_gradient(batch, share, class_label(batch, n), grad_at, team, [&](int v, T dz, T du) {
-      const int i = share.index(v);
-      if (grads.logits && i < batch.classes) store(grads.logits + n * batch.classes + i, dz);
-      write_factors(batch, grads.column, share, n, v, du);
-    });
+    posterior_gradient(
+        batch, share, class_label(batch, n), grad_at, grads.column.entry != nullptr, team,
+        [&](int v, T dz) {
+          const int i = share.index(v);
+          if (grads.logits && i < batch.classes) store(grads.logits + n * batch.classes + i, dz);
+        },
+        [&](int v, T du) {
+          batch.slack ? write_factors<true>(batch, grads.column, share, n, v, du)
+                      : write_factors<false>(batch, grads.column, share, n, v, du);
+        });
   });
 }
 
@@ -100,25 +99,29 @@ __global__ void __launch_bounds__(kWideThreads)
 
 #ifdef __CUDACC_RTC__
 
-#define PTD_GROUPED(S, V, kVector)                                                                 \
-  template __global__ void clean_posterior_grouped<S, V, kVector>(LabelBatch<S>, Accumulation<S>*, \
-                                                                  int, int);                       \
-  template __global__ void clean_posterior_backward_grouped<S, V, kVector>(                        \
-      LabelBatch<S>, CleanPosteriorGradients<S>, int, int);
+#define PTD_GROUPED(S, E, kVector, kSlack)                                          \
+  template __global__ void clean_posterior_grouped<S, E, kVector, kSlack>(          \
+      LabelBatch<S>, GroupedLayout, Accumulation<S>*);                              \
+  template __global__ void clean_posterior_backward_grouped<S, E, kVector, kSlack>( \
+      LabelBatch<S>, GroupedLayout, CleanPosteriorGradients<S>);
 #define PTD_WIDE(S, V)                                                                  \
   template __global__ void clean_posterior_wide<S, V>(LabelBatch<S>, Accumulation<S>*); \
   template __global__ void clean_posterior_backward_wide<S, V>(LabelBatch<S>,           \
                                                                CleanPosteriorGradients<S>);
-#define PTD_ALL_FLOAT(S)   \
-  PTD_GROUPED(S, 1, false) \
-  PTD_GROUPED(S, 4, false) \
-  PTD_GROUPED(S, 4, true)  \
+#define PTD_ALL_FLOAT(S)          \
+  PTD_GROUPED(S, 1, false, false) \
+  PTD_GROUPED(S, 1, false, true)  \
+  PTD_GROUPED(S, 4, false, false) \
+  PTD_GROUPED(S, 4, false, true)  \
+  PTD_GROUPED(S, 4, true, false)  \
+  PTD_GROUPED(S, 4, true, true)   \
   PTD_WIDE(S, 6)
 
 PTD_ALL_FLOAT(float)
 PTD_ALL_FLOAT(Half)
 PTD_ALL_FLOAT(BFloat16)
-PTD_GROUPED(double, 1, false)
+PTD_GROUPED(double, 1, false, false)
+PTD_GROUPED(double, 1, false, true)
 PTD_WIDE(double, 2)
 
 #endif

@@ -41,14 +41,11 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const Lone lone = lone_sample(batch, layout, range, sample, shared, tile);
   if (range.count == 0) return;
   LoneTeam<float> team;
-  float q[kLoneClasses];
-  posterior_of(batch, lone.share, lone.label, team, q);
   __syncwarp();  // weights make room for results
   float* const rows = reinterpret_cast<float*>(tile);
-#pragma unroll
-  for (int v = 0; v < kLoneClasses; ++v) {
-    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q[v];
-  }
+  posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
+    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q;
+  });
   write_tile(rows, result, range.first, range.count, batch.classes);
 }
 
@@ -68,7 +65,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   tile.row_sums(sample, sums);
   const Share<float, V> share =
       tile.share(sample, class_or_first(label), z, [&](int v) { return sums[v]; });
-  posterior_of(batch, share, label, team, q);
+  posterior_of(batch, share, label, team, [&](int v, float q_v) { q[v] = q_v; });
   const auto write = [&](const float (&from)[V], float* to) {
     __syncwarp();  // what the tile holds makes room
 #pragma unroll
@@ -107,13 +104,15 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
     g[v] = i < batch.classes ? tile.rows[sample * batch.classes + i] : 0.0f;
   }
   __syncwarp();  // the gradient makes room for that of the logits
+  const bool stored = tile.slot < range.count;
   posterior_gradient(
-      batch, share, label, [&](int v) { return g[v]; }, team,
-      [&](int v, float dz, float du) {
+      batch, share, label, [&](int v) { return g[v]; }, grads.column.entry != nullptr, team,
+      [&](int v, float dz) {
         const int i = share.index(v);
-        if (tile.slot >= range.count || i >= batch.classes) return;
-        store(tile.logits + sample * batch.classes + i, dz);
-        write_factors(batch, grads.column, share, n, v, du);
+        if (stored && i < batch.classes) store(tile.logits + sample * batch.classes + i, dz);
+      },
+      [&](int v, float du) {
+        if (stored) write_factors<kSlack>(batch, grads.column, share, n, v, du);
       });
   if (!grads.logits) return;
   write_tile(tile.logits, grads.logits, range.first, range.count, batch.classes);

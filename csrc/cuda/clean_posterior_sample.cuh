@@ -17,37 +17,50 @@ __device__ __forceinline__ void open_column(int label, Share<T, V>& share) {
   }
 }
 
-template <class S, class T, int V, class Team>
+// sink(v, q) for each of a thread's classes.
+template <class S, class T, int V, class Team, class Sink>
 __device__ __forceinline__ void posterior_of(const LabelBatch<S>& batch, Share<T, V> share,
-                                             int label, Team& team, T (&q)[V]) {
+                                             int label, Team& team, const Sink& sink) {
   open_column(label, share);
-  T quotient[V];
-  posterior(share, Smoothing<T>(batch), team, q, quotient);
+  const Smoothing<T> smooth(batch);
+  const Posterior<T, V> posterior(share, smooth, team);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    if (label == kBad) q[v] = not_a_number<T>();
+    sink(v, label == kBad ? not_a_number<T>() : posterior.q(share, smooth, v));
   }
 }
 
-// sink(v, dL/dz, dL/du) for each of a thread's classes; grad_at(v), asked for
-// twice, is dL/dq, zero beyond the last class.
-template <class S, class T, int V, class GradAt, class Team, class Sink>
+// of_logits(v, dL/dz) and of_column(v, dL/du) for each of a thread's classes, in the order of v,
+// the latter only if it is asked for or comes for free. grad_at(v), asked for several times in the
+// order of v, is dL/dq, zero beyond the last class.
+template <class S, class T, int V, class GradAt, class Team, class OfLogits, class OfColumn>
 __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, Share<T, V> share,
-                                                   int label, const GradAt& grad_at, Team& team,
-                                                   const Sink& sink) {
+                                                   int label, const GradAt& grad_at,
+                                                   bool column_wanted, Team& team,
+                                                   const OfLogits& of_logits,
+                                                   const OfColumn& of_column) {
   open_column(label, share);
-  T q[V], quotient[V];
-  posterior(share, Smoothing<T>(batch), team, q, quotient);
+  const Smoothing<T> smooth(batch);
+  Posterior<T, V> posterior(share, smooth, team);
   T dot = T(0);
 #pragma unroll
-  for (int v = 0; v < V; ++v) dot += grad_at(v) * q[v];
+  for (int v = 0; v < V; ++v) dot += grad_at(v) * posterior.q(share, smooth, v);
   const T mean = team.sum(dot);
+  posterior.e.forget();
+  // A label that does not count has no column, and a bad one no gradient at all.
+  const auto grad_u = [&](int v, T above) {
+    return label >= 0 ? posterior.quotient(share, v) * above : T(0);
+  };
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     const T above = grad_at(v) - mean;
-    // A label that does not count has no column, and a bad one no gradient at all.
-    sink(v, label == kBad ? T(0) : q[v] * above, label >= 0 ? quotient[v] * above : T(0));
+    of_logits(v, label == kBad ? T(0) : posterior.q(share, smooth, v) * above);
+    if (posterior.e.kKept) of_column(v, grad_u(v, above));
   }
+  if (posterior.e.kKept || !column_wanted) return;
+  posterior.e.forget();
+#pragma unroll
+  for (int v = 0; v < V; ++v) of_column(v, grad_u(v, grad_at(v) - mean));
 }
 
 }  // namespace ptd

@@ -13,12 +13,6 @@
 
 namespace ptd {
 
-template <class T>
-struct WarpTeam {
-  __device__ __forceinline__ T sum(T x) const { return lanes_sum<kWarp>(x); }
-  __device__ __forceinline__ T max(T x) const { return lanes_max<kWarp>(x); }
-};
-
 // A thread that has all classes of its sample.
 template <class T>
 struct LoneTeam {
@@ -50,9 +44,13 @@ template <class T, int V>
 struct Share {
   T z[V];       // logits
   T column[V];  // column y of T(x), before smoothing
-  int first, step;
+  // Where a thread's classes are: `run` neighbours, and the next a step further on. flip is that of
+  // sample_lanes.cuh.
+  int first, step, run = 1, flip = 0;
 
-  __device__ __forceinline__ int index(int v) const { return first + v * step; }
+  __device__ __forceinline__ int index(int v) const {
+    return first + ((v / run) ^ flip) * step + v % run;
+  }
 };
 
 // u = (1 - epsilon) column + epsilon / C.
@@ -66,11 +64,32 @@ struct Smoothing {
   __device__ __forceinline__ T operator()(T column) const { return scale * column + floor; }
 };
 
-// The sums of loss_terms.h; e receives e_i.
+// e_i of loss_terms.h: kept where there are registers for it, else computed again.
+template <class T, int V>
+struct Exponentials {
+  static constexpr bool kKept = V <= 7 || V == 10;
+  T of[kKept ? V : 1];
+  T shift;
+
+  // What is not kept is not to be kept from now on.
+  __device__ __forceinline__ void forget() {
+    if constexpr (!kKept) shift = opaque(shift);
+  }
+
+  __device__ __forceinline__ T operator()(const Share<T, V>& share, int v) const {
+    if constexpr (kKept) {
+      return of[v];
+    } else {
+      return exp_of(share.z[v] - shift);
+    }
+  }
+};
+
+// The sums of loss_terms.h.
 template <class T, int V, class Team>
 __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
                                                      const Smoothing<T>& smooth, Team& team,
-                                                     T (&e)[V]) {
+                                                     Exponentials<T, V>& kept) {
   ColumnSums<T> sums;
   T top = -infinity<T>();
 #pragma unroll
@@ -84,22 +103,33 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
     }
     sums.column_shift = team.max(open_top);
   }
+  constexpr bool kKept = Exponentials<T, V>::kKept;
   T exp_sum = T(0), column_sum = T(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    e[v] = exp_of(share.z[v] - sums.shift);
-    exp_sum += e[v];
+    const T e = exp_of(share.z[v] - sums.shift);
+    exp_sum += e;
+    if constexpr (kKept) {
+      kept.of[v] = e;
+    } else {
+      column_sum += e * smooth(share.column[v]);
+    }
   }
   if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
+    if constexpr (kKept) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) column_sum += e[v] * smooth(share.column[v]);
+      for (int v = 0; v < V; ++v) column_sum += kept.of[v] * smooth(share.column[v]);
+    }
   } else {
+    column_sum = T(0);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const T u = smooth(share.column[v]);
       if (u > T(0)) column_sum += exp_of(share.z[v] - sums.column_shift) * u;
     }
   }
+  kept.shift = sums.shift;
+  kept.forget();
   sums.exp_sum = team.sum(exp_sum);
   sums.column_sum = team.sum(column_sum);
   return sums;
@@ -125,26 +155,35 @@ __device__ __forceinline__ T label_logit(const Share<T, V>& share, int y, Team& 
   return team.max(z);
 }
 
-// q = softmax(z + log u). quotient receives q_i / u_i.
-template <class T, int V, class Team>
-__device__ __forceinline__ void posterior(const Share<T, V>& share, const Smoothing<T>& smooth,
-                                          Team& team, T (&q)[V], T (&quotient)[V]) {
-  const ColumnSums<T> sums = column_sums(share, smooth, team, q);
-  const T inverse = T(1) / sums.column_sum;
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const T column_e = column_exp(sums, share.z[v], q[v]);
-    quotient[v] = column_e * inverse;
-    q[v] = joint(column_e, smooth(share.column[v])) * inverse;
+// q = softmax(z + log u), of a thread's classes.
+template <class T, int V>
+struct Posterior {
+  Exponentials<T, V> e;
+  ColumnSums<T> sums;
+  T inverse;
+
+  template <class Team>
+  __device__ __forceinline__ Posterior(const Share<T, V>& share, const Smoothing<T>& smooth,
+                                       Team& team)
+      : sums(column_sums(share, smooth, team, e)), inverse(T(1) / sums.column_sum) {}
+
+  __device__ __forceinline__ T q(const Share<T, V>& share, const Smoothing<T>& smooth,
+                                 int v) const {
+    const T column_e = column_exp(sums, share.z[v], e(share, v));
+    return joint(column_e, smooth(share.column[v])) * inverse;
   }
-}
+  // q_i / u_i.
+  __device__ __forceinline__ T quotient(const Share<T, V>& share, int v) const {
+    return column_exp(sums, share.z[v], e(share, v)) * inverse;
+  }
+};
 
 // Takes dL/du of class v of a thread's share on to the factors of dL/dM:
 //
 //   entry_i = (1 - epsilon) dL/du_i / r_i,   row_i = entry_i u'_i
 //
 // for u' the column before smoothing. Without slack r = 1, and there is no row.
-template <class S, class T, int V>
+template <bool kSlack, class S, class T, int V>
 __device__ __forceinline__ void write_factors(const LabelBatch<S>& batch,
                                               const ColumnGradient<T>& grads,
                                               const Share<T, V>& share, int64_t n, int v,
@@ -152,7 +191,7 @@ __device__ __forceinline__ void write_factors(const LabelBatch<S>& batch,
   if (!grads.entry || share.index(v) >= batch.classes) return;
   const int64_t at = n * batch.classes + share.index(v);
   T entry = (T(1) - batch.smoothing) * grad_u;
-  if (batch.slack) {
+  if constexpr (kSlack) {
     entry *= inverse_row_sum(batch.row_sums[at]);
     grads.row[at] = entry * share.column[v];
   }

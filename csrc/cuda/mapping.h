@@ -8,53 +8,48 @@
 
 namespace ptd {
 
-// Blocks that keep a large GPU busy: eight of 128 threads on each of 80 to 132 multiprocessors.
-constexpr int64_t kEnoughBlocks = 768;
-
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline bool is_aligned(const void* pointer, size_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }
 
-// A grouped launch: C * chunks blocks.
+// A grouped launch.
 struct GroupedPlan {
-  int chunks, stretch;
+  GroupedLayout layout;
   bool vector;  // rows are whole vectors of four
   unsigned blocks;
+  size_t bytes;
 
   template <class S>
-  explicit GroupedPlan(const LabelBatch<S>& batch) {
-    // A power of two, so that blocks which follow each other on a multiprocessor, 80 or 108 or 132
-    // blocks apart, tend to have the same chunk, and find its labels in L1.
-    int64_t wanted = 1;
-    while (wanted * batch.classes < kEnoughBlocks) wanted *= 2;
-    const int64_t each = ceil_div(batch.samples, wanted * kGroupedWarps);
-    const int64_t shortest = kWarp;
-    const int64_t length = each < shortest ? shortest : each;
-    stretch = static_cast<int>(length < kLongestStretch ? ceil_div(length, kWarp) * kWarp
-                                                        : kLongestStretch);
-    const int64_t needed = ceil_div(batch.samples, int64_t(stretch) * kGroupedWarps);
-    chunks = static_cast<int>(needed > 1 ? needed : 1);
-    blocks = static_cast<unsigned>(chunks) * static_cast<unsigned>(batch.classes);
-    vector = batch.classes % 4 == 0 && is_aligned(batch.columns, 16) && batch.logits.stride == 1 &&
-             batch.logits.row_stride % 4 == 0 && is_aligned(batch.logits.data, 4 * sizeof(S));
-  }
+  explicit GroupedPlan(const LabelBatch<S>& batch)
+      : layout(grouped_layout(batch.samples, batch.classes, batch.parts,
+                              int(sizeof(Accumulation<S>)))),
+        vector(batch.classes % 4 == 0 && is_aligned(batch.columns, 16) &&
+               batch.logits.stride == 1 && batch.logits.row_stride % 4 == 0 &&
+               is_aligned(batch.logits.data, 4 * sizeof(S))),
+        blocks(static_cast<unsigned>(layout.chunks) * static_cast<unsigned>(batch.classes)),
+        bytes(dynamic_bytes(layout)) {}
 };
 
 // Doubles of more than 32 classes need more registers than a warp per sample has.
 template <class S>
 bool is_grouped(const LabelBatch<S>& batch) {
-  return batch.classes <= (sizeof(Accumulation<S>) == 4 ? kGroupedMaxClasses : kWarp);
+  const int most = sizeof(Accumulation<S>) == 4 ? kGroupedMaxClasses : kWarp;
+  return batch.classes > 1 && batch.classes <= most;
 }
 
-// run.template operator()<V, kVector>()
+// run.template operator()<E, kVector, kSlack>()
 template <class S, class Run>
 void with_grouped(const LabelBatch<S>& batch, const GroupedPlan& plan, const Run& run) {
-  if (batch.classes <= kWarp) return run.template operator()<1, false>();
+  const auto with = [&]<int E, bool kVector>() {
+    batch.slack ? run.template operator()<E, kVector, true>()
+                : run.template operator()<E, kVector, false>();
+  };
+  if (batch.classes <= kWarp) return with.template operator()<1, false>();
   if constexpr (sizeof(Accumulation<S>) == 4) {
-    if (plan.vector) return run.template operator()<4, true>();
-    return run.template operator()<4, false>();
+    if (plan.vector) return with.template operator()<4, true>();
+    return with.template operator()<4, false>();
   }
 }
 

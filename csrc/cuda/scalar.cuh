@@ -87,6 +87,20 @@ __device__ __forceinline__ void store(double* to, double x) { *to = x; }
 __device__ __forceinline__ void store(Half* to, float x) { *to = to_half(x); }
 __device__ __forceinline__ void store(BFloat16* to, float x) { *to = to_bfloat16(x); }
 
+// The same number, of which the compiler knows nothing: what is computed from it is computed where
+// it stands, and not kept in registers from before.
+template <class T>
+__device__ __forceinline__ T opaque(T x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("" : "+f"(x));
+  } else {
+    asm volatile("" : "+d"(x));
+  }
+#endif
+  return x;
+}
+
 // NVRTC has no <math.h>, so no INFINITY.
 template <class T>
 __device__ __forceinline__ T infinity();

@@ -18,6 +18,7 @@ struct SpreadPlan {
   SpreadPlan(const LabelBatch<T>& batch, const SpreadOutputs<T>& out) {
     constexpr int64_t kScratch = int64_t(1) << 22;  // numbers, if more than one chunk is
     constexpr int64_t kShortest = 128;              // samples worth a chunk
+    constexpr int64_t kEnoughBlocks = 768;          // to keep a large GPU busy
     const int64_t square = int64_t(batch.classes) * batch.classes;
     lanes = 16;
     while (lanes < batch.classes && lanes < kSpreadThreads) lanes *= 2;

@@ -61,9 +61,9 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
   }
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
-    with_grouped(batch, plan, [&]<int V, bool kVector>() {
-      PTD_LAUNCH((transition_loss_grouped<S, V, kVector>), plan.blocks, kGroupedThreads, 0, stream,
-                 batch, rule, out, plan.chunks, plan.stretch);
+    with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      PTD_LAUNCH((transition_loss_grouped<S, E, kVector, kSlack>), plan.blocks, kGroupedThreads,
+                 plan.bytes, stream, batch, plan.layout, rule, out);
     });
   } else {
     const WidePlan plan(batch);
@@ -97,9 +97,9 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
   }
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
-    with_grouped(batch, plan, [&]<int V, bool kVector>() {
-      PTD_LAUNCH((transition_loss_backward_grouped<S, V, kVector>), plan.blocks, kGroupedThreads, 0,
-                 stream, batch, rule, grads, plan.chunks, plan.stretch);
+    with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      PTD_LAUNCH((transition_loss_backward_grouped<S, E, kVector, kSlack>), plan.blocks,
+                 kGroupedThreads, plan.bytes, stream, batch, plan.layout, rule, grads);
     });
   } else {
     const WidePlan plan(batch);

@@ -8,8 +8,8 @@
 // that is 4.8 and 8.1 MB at (N, C, R) = (8192, 100, 20).
 //
 // Thread mappings, by the number of classes (grouped.cuh, wide.cuh):
-//   grouped   C <= 128    a warp per label and stretch of samples, column y from L1. Moves what
-//                         must move; from L2, the labels C times and the parts once per chunk.
+//   grouped   C <= 128    a block per label and chunk of samples, column y in shared memory. Moves
+//                         what must move; from L2, the labels C times, the parts once per chunk.
 //   wide      the rest    a block per sample, column y from L2 for each.
 // With slack, row_sums_kernels.cuh goes first.
 #pragma once
@@ -21,23 +21,18 @@
 
 namespace ptd {
 
-template <class S, int V, bool kVector>
-constexpr int kPartsAtOnce = sizeof(S) == 8 ? 1
-                             : V == 1       ? 4
-                             : kVector      ? 2
-                                            : 1;
-
-template <class S, int V, bool kVector>
-__global__ void __launch_bounds__(kGroupedThreads, 8)
-    transition_loss_grouped(LabelBatch<S> batch, LossRule<Accumulation<S>> rule,
-                            LossOutputs<Accumulation<S>> out, int chunks, int stretch) {
+template <class S, int E, bool kVector, bool kSlack>
+__global__ void __launch_bounds__(kGroupedThreads, 4)
+    transition_loss_grouped(LabelBatch<S> batch, GroupedLayout layout,
+                            LossRule<Accumulation<S>> rule, LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
-  WarpTeam<T> team;
+  constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  SampleTeam<T, K> team;
   LossSums seen;
-  for_each_grouped<S, V, kVector, kPartsAtOnce<S, V, kVector>>(
-      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
+  for_each_grouped<S, E, K, kVector, kSlack>(
+      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
         const T loss = loss_of(batch, rule, share, label, team);
-        if (lane_id() == 0) seen.add(rule, out, n, label, loss);
+        if (sample_lane<K>() == 0 && sample.counts) seen.add(rule, out, sample.n, label, loss);
       });
   finish_loss<kGroupedWarps>(out, seen.loss, seen.weight);
 }
@@ -56,22 +51,24 @@ __global__ void __launch_bounds__(kWideThreads)
   finish_loss<kWideThreads / kWarp>(out, seen.loss, seen.weight);
 }
 
-template <class S, int V, bool kVector>
-__global__ void __launch_bounds__(kGroupedThreads, 8)
-    transition_loss_backward_grouped(LabelBatch<S> batch, LossRule<Accumulation<S>> rule,
-                                     LossGradients<S> grads, int chunks, int stretch) {
+template <class S, int E, bool kVector, bool kSlack>
+__global__ void __launch_bounds__(kGroupedThreads, 4)
+    transition_loss_backward_grouped(LabelBatch<S> batch, GroupedLayout layout,
+                                     LossRule<Accumulation<S>> rule, LossGradients<S> grads) {
   using T = Accumulation<S>;
-  WarpTeam<T> team;
-  for_each_grouped<S, V, kVector, kPartsAtOnce<S, V, kVector>>(
-      batch, chunks, stretch, [&](int64_t n, int label, const Share<T, V>& share) {
-        T grad_z[V];
-        gradients_of(batch, rule, grads, share, n, label, team, [&](int v, T dz, T du) {
-          grad_z[v] = dz;
-          write_factors(batch, grads.column, share, n, v, du);
-        });
-        if (grads.logits) {
-          store_lane<T, V, kVector>(grad_z, batch.classes, grads.logits + n * batch.classes);
-        }
+  constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  SampleTeam<T, K> team;
+  for_each_grouped<S, E, K, kVector, kSlack>(
+      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
+        const int64_t n = sample.n;
+        S* const row = sample.counts && grads.logits ? grads.logits + n * batch.classes : nullptr;
+        SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
+        gradients_of(
+            batch, rule, grads, share, n, label, team,
+            [&](int v, T dz) { dz_row.put(share, v, dz); },
+            [&](int v, T du) {
+              if (sample.counts) write_factors<kSlack>(batch, grads.column, share, n, v, du);
+            });
       });
 }
 
@@ -81,11 +78,16 @@ __global__ void __launch_bounds__(kWideThreads)
                                   LossGradients<S> grads) {
   using T = Accumulation<S>;
   for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
-    gradients_of(batch, rule, grads, share, n, class_label(batch, n), team, [&](int v, T dz, T du) {
-      const int i = share.index(v);
-      if (grads.logits && i < batch.classes) store(grads.logits + n * batch.classes + i, dz);
-      write_factors(batch, grads.column, share, n, v, du);
-    });
+    gradients_of(
+        batch, rule, grads, share, n, class_label(batch, n), team,
+        [&](int v, T dz) {
+          const int i = share.index(v);
+          if (grads.logits && i < batch.classes) store(grads.logits + n * batch.classes + i, dz);
+        },
+        [&](int v, T du) {
+          batch.slack ? write_factors<true>(batch, grads.column, share, n, v, du)
+                      : write_factors<false>(batch, grads.column, share, n, v, du);
+        });
   });
 }
 
@@ -93,26 +95,30 @@ __global__ void __launch_bounds__(kWideThreads)
 
 #ifdef __CUDACC_RTC__
 
-#define PTD_GROUPED(S, V, kVector)                                                       \
-  template __global__ void transition_loss_grouped<S, V, kVector>(                       \
-      LabelBatch<S>, LossRule<Accumulation<S>>, LossOutputs<Accumulation<S>>, int, int); \
-  template __global__ void transition_loss_backward_grouped<S, V, kVector>(              \
-      LabelBatch<S>, LossRule<Accumulation<S>>, LossGradients<S>, int, int);
+#define PTD_GROUPED(S, E, kVector, kSlack)                                                    \
+  template __global__ void transition_loss_grouped<S, E, kVector, kSlack>(                    \
+      LabelBatch<S>, GroupedLayout, LossRule<Accumulation<S>>, LossOutputs<Accumulation<S>>); \
+  template __global__ void transition_loss_backward_grouped<S, E, kVector, kSlack>(           \
+      LabelBatch<S>, GroupedLayout, LossRule<Accumulation<S>>, LossGradients<S>);
 #define PTD_WIDE(S, V)                                                                          \
   template __global__ void transition_loss_wide<S, V>(LabelBatch<S>, LossRule<Accumulation<S>>, \
                                                       LossOutputs<Accumulation<S>>);            \
   template __global__ void transition_loss_backward_wide<S, V>(                                 \
       LabelBatch<S>, LossRule<Accumulation<S>>, LossGradients<S>);
-#define PTD_ALL_FLOAT(S)   \
-  PTD_GROUPED(S, 1, false) \
-  PTD_GROUPED(S, 4, false) \
-  PTD_GROUPED(S, 4, true)  \
+#define PTD_ALL_FLOAT(S)          \
+  PTD_GROUPED(S, 1, false, false) \
+  PTD_GROUPED(S, 1, false, true)  \
+  PTD_GROUPED(S, 4, false, false) \
+  PTD_GROUPED(S, 4, false, true)  \
+  PTD_GROUPED(S, 4, true, false)  \
+  PTD_GROUPED(S, 4, true, true)   \
   PTD_WIDE(S, 6)
 
 PTD_ALL_FLOAT(float)
 PTD_ALL_FLOAT(Half)
 PTD_ALL_FLOAT(BFloat16)
-PTD_GROUPED(double, 1, false)
+PTD_GROUPED(double, 1, false, false)
+PTD_GROUPED(double, 1, false, true)
 PTD_WIDE(double, 2)
 
 #endif

@@ -85,11 +85,15 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int64_t n = range.first + sample;
   S* const row = reinterpret_cast<S*>(tile) + lane_id() * batch.classes;
   __syncwarp();  // weights make room for gradients
-  gradients_of(batch, rule, grads, lone.share, n, lone.label, team, [&](int v, float dz, float du) {
-    if (lane_id() >= range.count || v >= batch.classes) return;
-    store(row + v, dz);
-    write_factors(batch, grads.column, lone.share, n, v, du);
-  });
+  const bool stored = lane_id() < range.count;
+  gradients_of(
+      batch, rule, grads, lone.share, n, lone.label, team,
+      [&](int v, float dz) {
+        if (stored && v < batch.classes) store(row + v, dz);
+      },
+      [&](int v, float du) {
+        if (stored) write_factors<false>(batch, grads.column, lone.share, n, v, du);
+      });
   if (!grads.logits) return;
   write_tile(reinterpret_cast<S*>(tile), grads.logits, range.first, range.count, batch.classes);
 }
@@ -110,12 +114,16 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const Share<float, V> share =
       tile.share(sample, class_or_first(label), z, [&](int v) { return tile.kept_sum(n, v); });
   __syncwarp();  // weights make room for gradients
-  gradients_of(batch, rule, grads, share, n, label, team, [&](int v, float dz, float du) {
-    const int i = share.index(v);
-    if (tile.slot >= range.count || i >= batch.classes) return;
-    store(tile.logits + sample * batch.classes + i, dz);
-    write_factors(batch, grads.column, share, n, v, du);
-  });
+  const bool stored = tile.slot < range.count;
+  gradients_of(
+      batch, rule, grads, share, n, label, team,
+      [&](int v, float dz) {
+        const int i = share.index(v);
+        if (stored && i < batch.classes) store(tile.logits + sample * batch.classes + i, dz);
+      },
+      [&](int v, float du) {
+        if (stored) write_factors<kSlack>(batch, grads.column, share, n, v, du);
+      });
   if (!grads.logits) return;
   write_tile(tile.logits, grads.logits, range.first, range.count, batch.classes);
 }

@@ -19,28 +19,10 @@ __device__ __forceinline__ LossTerms<T> terms_of(const LossRule<T>& rule, const 
   return loss_terms(sums, z_y, rule.importance, rule.max_importance);
 }
 
-// sink(v, dloss/dz, dloss/du) for each of a thread's classes, both times factor.
-template <class T, int V, class Team, class Sink>
-__device__ __forceinline__ void loss_gradient(const LossRule<T>& rule, const Share<T, V>& share,
-                                              const Smoothing<T>& smooth, int y, T factor,
-                                              Team& team, const Sink& sink) {
-  T e[V];
-  const ColumnSums<T> sums = column_sums(share, smooth, team, e);
-  const LossTerms<T> terms = terms_of(rule, share, sums, y, team);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const T column_e = column_exp(sums, share.z[v], e[v]);
-    const T label = share.index(v) == y ? terms.label : T(0);
-    const T grad_z =
-        terms.softmax * e[v] + terms.posterior * joint(column_e, smooth(share.column[v])) + label;
-    sink(v, factor * grad_z, factor * terms.posterior * column_e);
-  }
-}
-
 template <class S, class T, int V, class Team>
 __device__ __forceinline__ T loss_of(const LabelBatch<S>& batch, const LossRule<T>& rule,
                                      const Share<T, V>& share, int label, Team& team) {
-  T e[V];
+  Exponentials<T, V> e;
   const ColumnSums<T> sums = column_sums(share, Smoothing<T>(batch), team, e);
   return terms_of(rule, share, sums, class_or_first(label), team).loss;
 }
@@ -63,13 +45,15 @@ struct LossSums {
   }
 };
 
-// sink(v, dL/dz, dL/du) for each of a thread's classes; zeros where the label does not count, and
-// not by a factor of zero: NaN or infinity of an ignored sample must not get through.
-template <class S, class T, int V, class Team, class Sink>
+// of_logits(v, dL/dz) and of_column(v, dL/du) for each of a thread's classes, in the order of v,
+// the latter only where it is asked for or comes for free; zeros where the label does not count,
+// and not by a factor of zero: NaN or infinity of an ignored sample must not get through.
+template <class S, class T, int V, class Team, class OfLogits, class OfColumn>
 __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const LossRule<T>& rule,
                                              const LossGradients<S>& grads,
                                              const Share<T, V>& share, int64_t n, int label,
-                                             Team& team, const Sink& sink) {
+                                             Team& team, const OfLogits& of_logits,
+                                             const OfColumn& of_column) {
   const bool counted = label >= 0;
   T factor = T(0);
   if (counted) {
@@ -77,10 +61,31 @@ __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const L
     if (grads.total_weight) factor /= *grads.total_weight;
   }
   const Smoothing<T> smooth(batch);
-  loss_gradient(rule, share, smooth, class_or_first(label), factor, team,
-                [&](int v, T grad_z, T grad_u) {
-                  sink(v, counted ? grad_z : T(0), counted ? grad_u : T(0));
-                });
+  const int y = class_or_first(label);
+  Exponentials<T, V> e;
+  const ColumnSums<T> sums = column_sums(share, smooth, team, e);
+  const LossTerms<T> terms = terms_of(rule, share, sums, y, team);
+  const auto grad_z = [&](int v, T e_v, T column_e) {
+    const T at_label = share.index(v) == y ? terms.label : T(0);
+    const T grad =
+        terms.softmax * e_v + terms.posterior * joint(column_e, smooth(share.column[v])) + at_label;
+    return counted ? factor * grad : T(0);
+  };
+  const auto grad_u = [&](T column_e) {
+    return counted ? factor * terms.posterior * column_e : T(0);
+  };
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const T e_v = e(share, v), column_e = column_exp(sums, share.z[v], e_v);
+    of_logits(v, grad_z(v, e_v, column_e));
+    if (e.kKept) of_column(v, grad_u(column_e));
+  }
+  if (e.kKept || !grads.column.entry) return;
+  e.forget();
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    of_column(v, grad_u(column_exp(sums, share.z[v], e(share, v))));
+  }
 }
 
 }  // namespace ptd

@@ -1,0 +1,61 @@
+// How a grouped launch (grouped.cuh) divides samples among blocks, and the dynamic shared memory of
+// a block.
+#pragma once
+
+#include "blocks.h"
+
+namespace ptd {
+
+constexpr int kGroupedWarps = 8;
+constexpr int kGroupedThreads = 32 * kGroupedWarps;
+constexpr int kGroupedMaxClasses = 128;
+// K, the samples of a warp at once: as many as there are registers for, with E classes in a lane.
+constexpr int kGroupedMostSamples = 4;
+template <class T, int E>
+constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? kGroupedMostSamples : 2;
+constexpr int kStagedParts = 32;   // at most
+constexpr int kGroupedSteps = 12;  // of 32 labels that a warp looks through
+
+struct GroupedLayout {
+  int chunks;  // of samples, with a block each for every label
+  int length;  // of a chunk: a multiple of the block's threads
+  // Column k of the parts, [staged_parts, pitch] numbers at a time; then the positions in the chunk
+  // of the samples with label k, [length] of two bytes.
+  int staged_parts, pitch;
+  int list;  // in bytes
+};
+
+#ifndef __CUDACC_RTC__
+
+// `bytes` of a number.
+inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int bytes) {
+  // Blocks that a V100 has room for at once, four on each of 80 multiprocessors: one wave. Longer
+  // chunks than the last would leave no room for the column.
+  constexpr int64_t kOneWave = 400, kShortest = kGroupedThreads,
+                    kLongest = kGroupedSteps * kGroupedThreads;
+  const auto divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t wanted = kOneWave / classes;
+  const int64_t each = divide(divide(samples, wanted), kShortest) * kShortest;
+  const int64_t length = each < kShortest ? kShortest : each < kLongest ? each : kLongest;
+  const int64_t chunks = divide(samples, length);
+  GroupedLayout layout;
+  layout.length = static_cast<int>(length);
+  layout.chunks = static_cast<int>(chunks > 1 ? chunks : 1);
+  layout.pitch = classes <= 32 ? classes : (classes + 3) / 4 * 4;
+  // Of the kernels' own: weights, and what the block has in common.
+  const int own = kGroupedWarps * kStagedParts * kGroupedMostSamples * bytes + 256;
+  const int room = kGroupedWarps * kSharedOfWarp - own - 2 * layout.length;
+  const int most = room / (layout.pitch * bytes);
+  layout.staged_parts = most < kStagedParts ? most : kStagedParts;
+  if (layout.staged_parts > parts) layout.staged_parts = parts;
+  layout.list = (layout.staged_parts * layout.pitch * bytes + 15) / 16 * 16;
+  return layout;
+}
+
+inline size_t dynamic_bytes(const GroupedLayout& layout) {
+  return static_cast<size_t>(layout.list) + 2 * static_cast<size_t>(layout.length);
+}
+
+#endif
+
+}  // namespace ptd
