@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from emulator.build import compile_kernels
-from ptx_warp import Memory
+from occupancy import CUDA
+from sass_memory import Memory
 
 I32, I64, U64, F32, BOOL = (
     ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_bool,
@@ -55,6 +56,10 @@ class Case:
     slack: bool
     rows: int = 1  # grid.y
 
+    @property
+    def source(self) -> Path:
+        return CUDA / f"{self.file}.cuh"
+
 
 class Arrays:
     """A batch in memory, and room for every kind of result."""
@@ -72,6 +77,10 @@ class Arrays:
         self.labels = self.memory.add(rng.integers(0, c, n), cached=n * 8 < 2**20)
         self.row_sums, self.out = floats(n, c), floats(n, c)
         self.scalars = floats(1 << 16, cached=True)
+
+    def set_ticket(self, taken: int) -> None:
+        """How many blocks of a mean are done."""
+        self.memory.word(self.scalars + TICKET)[:] = taken
 
     def labelled(self) -> ctypes.Structure:
         case = self.case
@@ -105,11 +114,12 @@ def plans() -> ctypes.CDLL:
     return compile_kernels([Path(__file__).parent / "v100_plans.cu"], check=False)
 
 
+TICKET = 128  # bytes into the scalars
 RULE = Rule(0, 1, 0, float("inf"))
 
 
 def outputs(a: Arrays) -> ctypes.Structure:
-    return Outputs(0, a.scalars, a.scalars + 32, True, a.scalars + 256, a.scalars + 128)
+    return Outputs(0, a.scalars, a.scalars + 32, True, a.scalars + 256, a.scalars + TICKET)
 
 
 def gradients(a: Arrays) -> ctypes.Structure:
