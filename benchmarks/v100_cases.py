@@ -42,6 +42,7 @@ TransitionBatch = structure(
 )  # fmt: skip
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
 Pair = I32 * 2
+TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
 
 @dataclass
@@ -61,6 +62,19 @@ class Case:
         return CUDA / f"{self.file}.cuh"
 
 
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    shares = np.exp(x)
+    return shares / shares.sum(axis, keepdims=True)
+
+
+def row_sums(weights: np.ndarray, columns: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """[N, C], of max(T(x) + slack, 0)."""
+    sums = np.zeros((len(weights), len(slack)), np.float32)
+    for k, column in enumerate(columns):
+        sums += np.maximum(weights @ column + slack[:, k], 0)
+    return sums
+
+
 class Arrays:
     """A batch in memory, and room for every kind of result."""
 
@@ -69,14 +83,27 @@ class Arrays:
         rng = np.random.default_rng(0)
         self.case, self.memory = case, Memory()
 
-        def floats(*shape: int, cached: bool = False) -> int:
-            return self.memory.add(rng.random(shape, np.float32), cached)
+        def normal(*shape: int) -> np.ndarray:
+            return rng.standard_normal(shape, np.float32)
 
-        self.logits, self.weights, self.grad = floats(n, c), floats(n, max(r, 1)), floats(n, c)
-        self.columns, self.slack = floats(c, r, c, cached=True), floats(c, c, cached=True)
-        self.labels = self.memory.add(rng.integers(0, c, n), cached=n * 8 < 2**20)
-        self.row_sums, self.out = floats(n, c), floats(n, c)
-        self.scalars = floats(1 << 16, cached=True)
+        weights, parts = softmax(normal(n, max(r, 1))), softmax(2 * normal(c, r, c), axis=0)
+        slack = 0.01 * normal(c, c)
+        add = self.memory.add
+        self.logits, self.weights, self.grad = (
+            add(2 * normal(n, c)),
+            add(weights),
+            add(normal(n, c)),
+        )
+        self.columns, self.slack = add(parts, cached=True), add(slack, cached=True)
+        self.labels = add(rng.integers(0, c, n), cached=n * 8 < 2**20)
+        empty = np.full((n, c), np.nan, np.float32)
+        given = case.slack and case.title != "row sums"
+        entries = slack.T if "noisy" in case.title else slack  # [i, k]
+        self.row_sums = add(row_sums(weights, parts, entries) if given else empty)
+        self.out = add(empty)
+        scalars = np.zeros(1 << 16, np.float32)
+        scalars[0], scalars[TOTAL // 4] = 1, n
+        self.scalars = add(scalars, cached=True)
 
     def set_ticket(self, taken: int) -> None:
         """How many blocks of a mean are done."""
@@ -114,16 +141,15 @@ def plans() -> ctypes.CDLL:
     return compile_kernels([Path(__file__).parent / "v100_plans.cu"], check=False)
 
 
-TICKET = 128  # bytes into the scalars
 RULE = Rule(0, 1, 0, float("inf"))
 
 
 def outputs(a: Arrays) -> ctypes.Structure:
-    return Outputs(0, a.scalars, a.scalars + 32, True, a.scalars + 256, a.scalars + TICKET)
+    return Outputs(0, a.scalars, a.scalars + TOTAL, True, a.scalars + 256, a.scalars + TICKET)
 
 
 def gradients(a: Arrays) -> ctypes.Structure:
-    return Gradients(a.scalars, 0, a.scalars + 32, a.out, 0, 0)
+    return Gradients(a.scalars, 0, a.scalars + TOTAL, a.out, 0, 0)
 
 
 def pack(arguments: list) -> bytes:

@@ -38,6 +38,7 @@ from sass_program import Program, assemble, find_nvdisasm
 from sass_timing import Processor, Result
 from sass_warp import Launch
 from v100_cases import Arrays, Case, cases, pack
+from v100_check import check, check_mean
 from v100_moved import launch_sizes, moved
 
 PROCESSORS, BANDWIDTH = 80, 900e9
@@ -85,6 +86,9 @@ def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float]
     shared = resident * launch.shared_bytes
     carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
     caches = Caches(arrays.memory, (128 - carveout) * 1024, len(indices) / sizes.blocks, PROCESSORS)
+    check(arrays)
+    if case.title == "loss":
+        check_mean(case, program)
     result = Processor(program, caches).run(iter(traces), resident)
     return result, len(traces) / len(indices)
 
