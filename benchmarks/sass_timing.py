@@ -22,6 +22,7 @@ from sass_program import NO_BARRIER, Instruction, Program
 PIPES = {"fma": 2, "alu": 2, "fp64": 4, "special": 8, "branch": 2, "memory": 2}
 # Cycles until a result that a counter guards can be used.
 LATENCY = {"fp64": 8, "special": 18, "SHFL": 23, "LDS": 19, "S2R": 20, "LDC": 28, "FCHK": 14}
+SECTORS = 4  # of global memory that the memory unit serves in a pass
 QUEUE = 8  # instructions of a scheduler that wait for the memory unit
 OPERANDS = 8  # cycles after its turn until the unit has read an instruction's registers
 BARRIER, TAKEN_BRANCH, NEXT_BLOCK, FENCE = 12, 2, 100, 400  # guesses
@@ -244,7 +245,7 @@ class Processor:
             taken = given
             done = start + code.latency + taken - 1
         else:
-            taken = len({sector >> 2 for sector in given})
+            taken = -(-len(given) // SECTORS)
             if code.name == "STG":
                 done = self.caches.store(given, start)
             else:

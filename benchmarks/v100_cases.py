@@ -12,6 +12,7 @@ from emulator.build import compile_kernels
 from occupancy import CUDA
 from sass_memory import Memory
 
+PLAIN = "v100_plain"
 I32, I64, U64, F32, BOOL = (
     ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_bool,
 )  # fmt: skip
@@ -59,7 +60,8 @@ class Case:
 
     @property
     def source(self) -> Path:
-        return CUDA / f"{self.file}.cuh"
+        here = self.file == PLAIN
+        return (Path(__file__).parent if here else CUDA) / f"{self.file}.cuh"
 
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -100,7 +102,7 @@ class Arrays:
         given = case.slack and case.title != "row sums"
         entries = slack.T if "noisy" in case.title else slack  # [i, k]
         self.row_sums = add(row_sums(weights, parts, entries) if given else empty)
-        self.out = add(empty)
+        self.out = add(empty[:, 0] if case.file == PLAIN else empty)
         scalars = np.zeros(1 << 16, np.float32)
         scalars[0], scalars[TOTAL // 4] = 1, n
         self.scalars = add(scalars, cached=True)
@@ -163,7 +165,11 @@ def pack(arguments: list) -> bytes:
 
 
 def cases() -> list[Case]:
-    found = []
+    found = [
+        Case("plain loss", PLAIN, "plain_forward_loss<10>",
+             lambda a: [a.logits, a.labels, a.weights, a.columns, a.out,
+                        *map(I32, (a.case.n, a.case.r))], 65_536, 10, 20, False),
+    ]  # fmt: skip
     narrow, many = "transition_loss_narrow_kernels", "transition_loss_kernels"
     clean, noisy = "clean_posterior", "noisy_posterior_kernels"
     for n, c, r, slack in (

@@ -11,11 +11,13 @@ import torch
 from emulator.all_launches import launchers
 from emulator.launches import Launch, recording
 from traffic import Moved, is_fixed, moved_by
-from v100_cases import Case
+from v100_cases import PLAIN, Case
 
 
 def launch_sizes(case: Case) -> Launch:
     """The launch of a case's kernel at its full size, which is not run."""
+    if case.file == PLAIN:
+        return Launch(case.kernel, -(-case.n // 256), 256, case.c**2 * case.r * 4)
     kernels = launchers()
     with recording(traffic=False) as launches:
         kernels.launch_all(*map(ctypes.c_int64, (case.n, case.c, max(case.r, 1))))
@@ -26,6 +28,9 @@ def launch_sizes(case: Case) -> Launch:
 
 def moved(case: Case, full: Launch) -> Moved:
     """Bytes at full size, from a run of few samples."""
+    if case.file == PLAIN:
+        streams = 4 * case.n * (case.c + case.r + 3)  # a label has eight bytes
+        return Moved(case.kernel, streams, streams, streams, 4 * case.c**2 * case.r)
     n, c, r, slack = few(case), case.c, case.r, 0.01 if case.slack else None
     with recording() as launches:
         if "project" in case.kernel:
