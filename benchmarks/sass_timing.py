@@ -2,9 +2,10 @@
 
 Four schedulers issue one instruction a cycle each, of a warp that is theirs for good: in order, not
 before the cycles are over that the instruction before it asks for, and not before the counters that
-the instruction names are down. A scheduler goes on with a warp while it can, then takes the oldest.
-Pipes take a warp's instruction every so many cycles. Loads, stores and shuffles go through a queue
-of each scheduler to one unit of the multiprocessor, a pass a cycle.
+the instruction names are down. A scheduler goes on with a warp while it can, then takes the
+youngest (Huerta et al., "Analyzing modern NVIDIA GPU cores", 2025). Pipes take a warp's instruction
+every so many cycles. Loads, stores and shuffles wait in a short queue of each scheduler, have their
+addresses worked out eight lanes a cycle, and go to one unit of the multiprocessor, a pass a cycle.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from sass_program import NO_BARRIER, Instruction, Program
 
 # Cycles that a pipe of a scheduler is taken: 16 lanes of FP32 (and integer products) and of other
 # integers, 8 of FP64, 4 of special functions and conversions.
-PIPES = {"fma": 2, "alu": 2, "fp64": 4, "special": 8, "branch": 2, "memory": 2}
+PIPES = {"fma": 2, "alu": 2, "fp64": 4, "special": 8, "branch": 2, "memory": 1}
 # Cycles until a result that a counter guards can be used.
 LATENCY = {"fp64": 8, "special": 18, "SHFL": 23, "LDS": 19, "S2R": 20, "LDC": 28, "FCHK": 14}
 SECTORS = 4  # of global memory that the memory unit serves in a pass
-QUEUE = 8  # instructions of a scheduler that wait for the memory unit
+QUEUE, ADDRESSES = 5, 4  # of a scheduler: instructions that wait; cycles for each one's addresses
 OPERANDS = 8  # cycles after its turn until the unit has read an instruction's registers
 BARRIER, TAKEN_BRANCH, NEXT_BLOCK, FENCE = 12, 2, 100, 400  # guesses
 
@@ -124,6 +125,7 @@ class Processor:
         self.caches, self.result = caches, Result()
         self.pipes = [dict.fromkeys(PIPES, 0) for _ in range(4)]  # when each is free
         self.queues: list[deque[float]] = [deque() for _ in range(4)]
+        self.addresses = [0.0] * 4  # when each scheduler's are free to be worked out
         self.unit_free = 0.0
         self.sleeping: list[list] = [[] for _ in range(4)]  # heaps of (when, age, why, warp)
         self.awake: list[list] = [[] for _ in range(4)]
@@ -173,7 +175,7 @@ class Processor:
 
     def pick(self, scheduler: int, now: int) -> None:
         awake, last = self.awake[scheduler], self.last[scheduler]
-        awake.sort(key=lambda item: (item[2] is not last, item[0]))
+        awake.sort(key=lambda item: (item[2] is not last, -item[0]))
         pipes, queue, stalls = self.pipes[scheduler], self.queues[scheduler], self.result.stalls
         while queue and queue[0] <= now:
             queue.popleft()
@@ -236,7 +238,9 @@ class Processor:
 
     def access(self, warp: Warp, code: Timed, entry: object, now: int) -> None:
         """Its turn at the memory unit, and what follows from it."""
-        start = max(float(now), self.unit_free)
+        ready = max(float(now), self.addresses[warp.scheduler])
+        self.addresses[warp.scheduler] = ready + ADDRESSES
+        start = max(ready, self.unit_free)
         taken, done, cause = 1, start + code.latency, code.name
         given = None if type(entry) is int else entry[1]
         if given is None:
