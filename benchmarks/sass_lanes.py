@@ -22,6 +22,10 @@ Get = Callable[["Warp"], np.ndarray]  # noqa: F821
 Run = Callable[["Warp", "np.ndarray | None"], None]  # noqa: F821
 
 
+def mask_of(lanes: np.ndarray) -> int:
+    return int(np.packbits(lanes, bitorder="little").view(np.uint32)[0])
+
+
 def unknown(code: Instruction) -> NotImplementedError:
     return NotImplementedError(f"no model of this instruction: {code.text}")
 

@@ -6,11 +6,12 @@ GPU; everything else comes from DRAM when a multiprocessor first touches it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import numpy as np
 
 GLOBAL = 1 << 32  # where global memory starts
+SPAN = 256  # cycles, of which a timeline has one number
 PASSES: dict[tuple, int] = {}
 
 
@@ -92,9 +93,15 @@ class Caches:
         self.known: set[int] = set()  # sectors in L2
         self.written: set[int] = set()
         self.l2_free = self.dram_free = self.l2_busy = self.dram_busy = 0.0
+        self.dram_at: Counter[int] = Counter()  # cycles it is taken, by span of time
 
     def common(self, sector: int) -> bool:
         return any(first <= sector < last for first, last in self.shared_by_all)
+
+    def take_dram(self, now: float, cycles: float) -> None:
+        self.dram_free = max(self.dram_free, now) + cycles
+        self.dram_busy += cycles
+        self.dram_at[int(self.dram_free) // SPAN] += cycles
 
     def fetch(self, sector: int, now: float) -> float:
         """When a sector that is not in the first level arrives."""
@@ -106,8 +113,7 @@ class Caches:
         self.known.add(sector)
         common = self.common(sector)
         step = self.dram_step / self.processors if common else self.dram_step
-        self.dram_free = max(self.dram_free, now) + step
-        self.dram_busy += step
+        self.take_dram(now, step)
         if common and now > self.DRAM:  # another multiprocessor asked for it before
             return arrival
         return max(arrival, self.dram_free + self.DRAM)
@@ -140,6 +146,5 @@ class Caches:
             if sector not in self.written:
                 self.written.add(sector)
                 if not self.common(sector):
-                    self.dram_free = max(self.dram_free, now) + self.dram_step
-                    self.dram_busy += self.dram_step
+                    self.take_dram(now, self.dram_step)
         return max(self.l2_free, self.dram_free)

@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sass_memory import Caches
+from sass_memory import SPAN, Caches
 from sass_program import NO_BARRIER, Instruction, Program
 
 # Cycles that a pipe of a scheduler is taken: 16 lanes of FP32 (and integer products) and of other
@@ -111,12 +111,26 @@ class Result:
     unit: float = 0.0  # cycles of the memory unit
     l2: float = 0.0
     dram: float = 0.0
+    issued_at: Counter = field(default_factory=Counter)  # by span of time
+    dram_at: Counter = field(default_factory=Counter)
 
     def share(self, name: str) -> float:
         whole = {"memory unit": self.unit, "L2": self.l2, "DRAM": self.dram}
         if name in whole:
             return whole[name] / self.cycles
         return (self.issued if name == "issue" else self.busy[name]) / 4 / self.cycles
+
+    def timeline(self, steps: int = 20) -> tuple[list[float], list[float]]:
+        """How far schedulers and DRAM are taken, from the start to the end."""
+        spans = int(self.cycles) // SPAN + 1
+        lines = []
+        for taken, most in ((self.issued_at, 4), (self.dram_at, 1)):
+            edges = [spans * step // steps for step in range(steps + 1)]
+            lines.append([
+                sum(taken[span] for span in range(a, b)) / most / SPAN / max(b - a, 1)
+                for a, b in zip(edges, edges[1:])  # noqa: B905
+            ])  # fmt: skip
+        return lines[0], lines[1]
 
 
 class Processor:
@@ -157,6 +171,7 @@ class Processor:
         result = self.result
         result.cycles = max(self.end, now)
         result.l2, result.dram = self.caches.l2_busy, self.caches.dram_busy
+        result.dram_at = self.caches.dram_at
         return result
 
     def start_block(self, place: int, now: int) -> None:
@@ -202,6 +217,7 @@ class Processor:
         code = self.codes[place]
         waited = now - warp.issued
         result.issued += 1
+        result.issued_at[now // SPAN] += 1
         result.hot[place] += waited
         result.stalls[why] += max(warp.ready(self.codes)[0] - warp.issued - 1, 0)
         result.busy[code.pipe] += code.cost

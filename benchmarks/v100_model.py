@@ -1,7 +1,8 @@
 """A model, not a measurement, of the time that the hot CUDA kernels take on a V100.
 
-    pip install -c constraints.txt . ".[test,cuda-check]" triton==3.6.0
-    python benchmarks/v100_model.py [--csv benchmarks/results/v100_model.csv]
+    pip install -c constraints.txt . ".[test,cuda-check]"
+    pip install --no-deps --target nvdisasm triton==3.6.0  # for its nvdisasm, which knows sm_70
+    PYTHONPATH=nvdisasm python benchmarks/v100_model.py [--csv benchmarks/results/v100_model.csv]
 
 Nothing here has run on a GPU. For each kernel, at N = 65,536, (C, R) = (10, 20) and N = 8,192,
 (100, 20), in float32, the machine code that ptxas makes for sm_70 is run lane by lane for the
@@ -16,8 +17,12 @@ that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py)
   * Where a multiprocessor gets more blocks than are simulated in a minute, some are simulated, and
     the time is scaled: `simulated` says which part of its blocks that is.
 
-Not modelled: instruction and constant caches, address translation, DRAM's pages and refresh, and
-the launch. Latencies are those of published microbenchmarks; a few are guesses, named as such.
+What the blocks compute is checked against ptd_ext.reference (v100_check.py). v100_plain.cuh, a
+kernel as it is first written, is there to compare with.
+
+Not modelled: instruction and constant caches, address translation, DRAM's pages and refresh (a V100
+reaches 83 to 93 % of its 900 GB/s), what other multiprocessors do to each other in L2, and the
+launch. Latencies are those of published microbenchmarks; a few are guesses, named as such.
 """
 
 from __future__ import annotations
@@ -130,7 +135,12 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
     parser.add_argument("--kernel", default="", help="only kernels with this in their name")
     parser.add_argument("--nvdisasm", type=Path, help="one that knows sm_70")
-    parser.add_argument("--hot", type=int, default=0, help="instructions to list, by time")
+    parser.add_argument(
+        "--hot",
+        type=int,
+        default=0,
+        help="how many instructions to list that warps wait at most, after a timeline",
+    )
     arguments = parser.parse_args()
     print("A model of a V100, not a measurement.\n")
     print(
@@ -153,6 +163,9 @@ def main() -> None:
             + (f" ({row['simulated']:.1%} simulated)" if row["simulated"] < 1 else ""),
             flush=True,
         )
+        for name, line in zip(("issue", "DRAM"), result.timeline(), strict=True):
+            if arguments.hot:
+                print(f"    {name:<6}" + "".join(f"{share:>5.0%}" for share in line))
         for at, cycles in result.hot.most_common(arguments.hot):
             text = program.code[at].text
             print(f"    {cycles / result.hot.total():>6.1%}  {16 * at:#06x}  {text}")
