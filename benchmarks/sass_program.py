@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import occupancy
@@ -126,7 +127,7 @@ def read(text: str) -> list[Instruction]:
             high = re.search(r"/\* 0x(\w+) \*/", lines[number + 1])
             found.append((match[1], int(match[2], 16), int(high[1], 16)))
     code = [decode(at, *parts, labels) for at, parts in enumerate(found)]
-    for before, instruction in zip([None, *code], code):  # noqa: B905
+    for before, instruction in pairwise([None, *code]):
         instruction.conflict = bank_conflict(before, instruction)
     return code
 

@@ -14,6 +14,7 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from sass_memory import SPAN, Caches
 from sass_program import NO_BARRIER, Instruction, Program
@@ -128,7 +129,7 @@ class Result:
             edges = [spans * step // steps for step in range(steps + 1)]
             lines.append([
                 sum(taken[span] for span in range(a, b)) / most / SPAN / max(b - a, 1)
-                for a, b in zip(edges, edges[1:])  # noqa: B905
+                for a, b in pairwise(edges)
             ])  # fmt: skip
         return lines[0], lines[1]
 
