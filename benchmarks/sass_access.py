@@ -37,14 +37,23 @@ def load_constant(code: Instruction, x: Operands) -> Run:
 
 
 def vote(code: Instruction, x: Operands) -> Run:
-    d, _, given = code.operands
-    if "ANY" not in code.flags or d.kind != "R":
+    """A mask of the lanes, or whether any or all of them are in it."""
+    *results, given = code.operands
+    everybody = "ALL" in code.flags
+    if not everybody and "ANY" not in code.flags:
         raise unknown(code)
-    p, d = x.predicate(given), d.value
+    p = x.predicate(given)
 
     def run(w, m):
-        bits = mask_of(p(w) if m is None else p(w) & m)
-        put(d, lambda w: np.full(32, bits, np.uint32))(w, m)
+        active = np.ones(32, bool) if m is None else m
+        holds = p(w) & active
+        bits = np.full(32, mask_of(holds), np.uint32)
+        decided = np.full(32, (holds == active).all() if everybody else holds.any())
+        for result in results:
+            if result.kind == "R":
+                put(result.value, lambda w: bits)(w, m)
+            else:
+                set_predicate(w, result.value, decided, m)
 
     return run
 
@@ -54,15 +63,18 @@ def shuffle(code: Instruction, x: Operands) -> Run:
     a, b, c = map(x.u32, (a, b, c))
     d = NOWHERE if d.value == 255 else d.value
     how = code.flags[0]
-    if how not in ("BFLY", "IDX"):
+    if how not in ("BFLY", "IDX", "UP", "DOWN"):
         raise unknown(code)
 
     def run(w, m):
         value, by, limit = a(w).copy(), b(w) & 31, c(w)
         segment = (limit >> 8) & 31
         top = (LANES & segment) | (limit & 31 & ~segment)
-        source = (by & ~segment) | (LANES & segment) if how == "IDX" else LANES ^ by
-        within = source <= top
+        if how == "IDX":
+            source = (by & ~segment) | (LANES & segment)
+        else:
+            source = LANES ^ by if how == "BFLY" else LANES + by if how == "DOWN" else LANES - by
+        within = source.view(np.int32) >= top if how == "UP" else source <= top
         result = np.where(within, value[source & 31], value)
         np.copyto(w.r[d], result, where=True if m is None else m)
         set_predicate(w, p.value, within, m)
@@ -80,7 +92,9 @@ def access(code: Instruction, x: Operands) -> Run:
         raise unknown(code)
     width = int(size.strip("U")) // 8
     unit = np.dtype(f"u{min(width, 4)}")
-    offset, base = place.value, place.base
+    if place.kind != "mem":
+        raise unknown(code)
+    offset, base, scale = place.value, place.base, place.scale
     target = NOWHERE if register == 255 and loads else register
     wide = not shared and "E" in code.flags
 
@@ -88,7 +102,7 @@ def access(code: Instruction, x: Operands) -> Run:
         address = w.r[base].astype(np.int64)
         if wide:
             address |= w.r[base + 1].astype(np.int64) << 32
-        address = address + offset
+        address = address * scale + offset
         there = address if m is None else address[m]
         if shared:
             memory, extra = w.shared, (passes(there, width),)
@@ -119,10 +133,10 @@ def access(code: Instruction, x: Operands) -> Run:
 
 def atomic(code: Instruction, x: Operands) -> Run:
     """Of one 32-bit word each, lane by lane."""
-    _, d, place, value = code.operands
-    if "ADD" not in code.flags or "F32" in "".join(code.flags):
+    *results, place, value = code.operands
+    if place.kind != "mem" or "ADD" not in code.flags or "F32" in "".join(code.flags):
         raise unknown(code)
-    target = NOWHERE if d.value == 255 else d.value
+    target = results[-1].value if results and results[-1].value != 255 else NOWHERE
 
     def run(w, m):
         words, sectors = w.memory.data.view(np.uint32), {}
@@ -140,3 +154,4 @@ def atomic(code: Instruction, x: Operands) -> Run:
 
 FROM_ELSEWHERE = {"S2R": special_register, "LDC": load_constant, "VOTE": vote, "SHFL": shuffle}
 FROM_ELSEWHERE |= {"LDG": access, "STG": access, "LDS": access, "STS": access, "ATOMG": atomic}
+FROM_ELSEWHERE["RED"] = atomic

@@ -26,6 +26,7 @@ def compile_arithmetic(code: Instruction, x: Operands) -> Run:
     table = {
         "MOV": move, "IMAD": multiply_add, "IADD3": add, "LEA": scaled_add, "LOP3": logic,
         "PLOP3": predicate_logic, "SHF": shift, "SEL": select, "FSEL": select, "FMNMX": extreme,
+        "IMNMX": integer_extreme,
         "FADD": float_op, "FMUL": float_op, "FFMA": float_op, "DADD": double_op,
         "DMUL": double_op, "DFMA": double_op, "MUFU": special, "FCHK": check_quotient,
         "F2F": convert, "I2F": convert, "F2I": convert, "IABS": bits, "POPC": bits, "FLO": bits,
@@ -199,6 +200,13 @@ def select(code: Instruction, x: Operands) -> Run:
     get = x.f32 if code.name == "FSEL" else x.u32
     a, b, p = get(a), get(b), x.predicate(p)
     return put(d.value, lambda w: np.where(p(w), a(w), b(w)))
+
+
+def integer_extreme(code: Instruction, x: Operands) -> Run:
+    d, a, b, p = code.operands
+    get = x.u32 if "U32" in code.flags else x.i32
+    a, b, p = get(a), get(b), x.predicate(p)
+    return put(d.value, lambda w: np.where(p(w), np.minimum(a(w), b(w)), np.maximum(a(w), b(w))))
 
 
 def bits(code: Instruction, x: Operands) -> Run:

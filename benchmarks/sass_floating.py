@@ -6,8 +6,6 @@ import numpy as np
 from sass_lanes import WORD, Operands, Run, put, put64, rounded, set_predicate, unknown
 from sass_program import Instruction
 
-MOST = 0xFFFFFFFF
-
 
 def extreme(code: Instruction, x: Operands) -> Run:
     d, a, b, p = code.operands
@@ -92,7 +90,12 @@ def convert(code: Instruction, x: Operands) -> Run:
         if "U64" in flags or "S64" in flags or "F64" in flags:
             raise unknown(code)
         return put(d.value, lambda w: rounded(get(w).astype(np.float64), flags))
-    if "TRUNC" not in flags or "U32" not in flags:
+    if "TRUNC" not in flags or {"U64", "S64", "F64", "S8", "U8", "S16", "U16"} & set(flags):
         raise unknown(code)
-    a = x.f32(a)
-    return put(d.value, lambda w: np.clip(np.nan_to_num(a(w).astype("f8")), 0, MOST).astype("u4"))
+    a, dtype = x.f32(a), np.uint32 if "U32" in flags else np.int32
+    lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def run(w):
+        return np.clip(np.nan_to_num(a(w).astype(np.float64)), lowest, highest).astype(dtype)
+
+    return put(d.value, run)

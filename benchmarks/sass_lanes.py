@@ -40,6 +40,13 @@ class Operands:
         data = self.banks[operand.bank][operand.value :]
         return np.full(32, np.frombuffer(data, dtype, 1)[0])
 
+    @staticmethod
+    def number(o: Operand) -> int:
+        """An immediate operand; anything else is not understood."""
+        if o.kind not in ("imm", "float"):
+            raise NotImplementedError(f"no model of this operand: {o.text}")
+        return o.value
+
     def u32(self, o: Operand) -> Get:
         if o.kind == "R":
             n = o.value
@@ -52,7 +59,7 @@ class Operands:
             value = self.constant(o, "u4")
             value = np.negative(value) if o.negated else ~value if o.inverted else value
         else:
-            value = np.full(32, o.value, np.uint32)
+            value = np.full(32, self.number(o), np.uint32)
         return lambda w: value
 
     def i32(self, o: Operand) -> Get:
@@ -77,7 +84,9 @@ class Operands:
         if o.kind == "const":
             value = self.constant(o, "u8")
         else:
-            value = np.full(32, o.value, np.int64).astype(np.int32).astype(np.int64).view("u8")
+            value = (
+                np.full(32, self.number(o), np.int64).astype(np.int32).astype(np.int64).view("u8")
+            )
         return lambda w: value
 
     def f32(self, o: Operand) -> Get:
@@ -93,7 +102,7 @@ class Operands:
             value = np.abs(value) if o.absolute else value
             value = -value if o.negated else value
         else:
-            value = np.full(32, o.value, np.uint32).view(np.float32)
+            value = np.full(32, self.number(o), np.uint32).view(np.float32)
         return lambda w: value
 
     def f64(self, o: Operand) -> Get:
@@ -105,7 +114,7 @@ class Operands:
         if o.kind == "const":
             value = self.constant(o, "f8") * (-1.0 if o.negated else 1.0)
         else:  # the upper half of a double
-            value = np.full(32, o.value << 32, np.uint64).view(np.float64)
+            value = np.full(32, self.number(o) << 32, np.uint64).view(np.float64)
         return lambda w: value
 
     def predicate(self, o: Operand) -> Get:

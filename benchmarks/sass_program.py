@@ -32,6 +32,7 @@ class Operand:
     value: int = 0  # a register's number, an immediate, an offset, or the place of a label
     base: int = 255  # a register that is added: [R2+0x10], c[0x0][R2+0x10]
     bank: int = 0
+    scale: int = 1  # of that register: [R2.X4+0x10]
     negated: bool = False
     inverted: bool = False  # ~R2
     absolute: bool = False
@@ -161,7 +162,7 @@ def decode(at: int, text: str, low: int, high: int, labels: dict[str, int]) -> I
 
 def operand(text: str, immediate: int, labels: dict[str, int]) -> Operand:
     if text.startswith("`("):
-        return Operand("label", labels.get(text[2:-1], 0), text=text)
+        return Operand("label", labels[text[2:-1]], text=text)
     reused, body = ".reuse" in text, text.replace(".reuse", "")
     negated, inverted = body[0] in "-!", body[0] == "~"
     stripped = body.lstrip("-!~")
@@ -175,8 +176,9 @@ def operand(text: str, immediate: int, labels: dict[str, int]) -> Operand:
     if match := re.fullmatch(r"c\[(0x\w+)\]\[(?:R(\w+))?\+?(-?0x\w+)?\]", stripped):
         offset = int(match[3] or "0", 0)
         return Operand("const", offset, base_of(match[2]), int(match[1], 0), text=text, **given)
-    if match := re.fullmatch(r"\[(?:R(\d+|Z))?\+?(-?0x\w+)?\]", stripped):
-        return Operand("mem", int(match[2] or "0", 0), base_of(match[1]), text=text)
+    if match := re.fullmatch(r"\[(?:R(\d+|Z)(?:\.X(\d+))?)?\+?(-?0x\w+)?\]", stripped):
+        scale, offset = int(match[2] or "1"), int(match[3] or "0", 0)
+        return Operand("mem", offset, base_of(match[1]), scale=scale, text=text)
     if re.fullmatch(r"-?0x[0-9a-f]+", body):
         return Operand("imm", int(body, 0) & 0xFFFFFFFF, text=text)
     if FLOAT.fullmatch(body):
