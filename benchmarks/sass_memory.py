@@ -26,7 +26,7 @@ class Memory:
     def add(self, array: np.ndarray, cached: bool = False) -> int:
         start = -(-len(self.data) // 256) * 256
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
-        end = np.zeros(-(start + len(data)) % 256, np.uint8)
+        end = np.zeros(256 - len(data) % 256, np.uint8)  # an empty array has its own place too
         gap = np.zeros(start - len(self.data), np.uint8)
         self.data = np.concatenate([self.data, gap, data, end])
         first = GLOBAL + start

@@ -47,7 +47,7 @@ from v100_check import check, check_mean
 from v100_moved import launch_sizes, moved
 
 PROCESSORS, BANDWIDTH = 80, 900e9
-MOST = 400_000  # instructions that are simulated
+MOST = 1_000_000  # instructions that are simulated
 CARVEOUTS = (0, 8, 16, 32, 64, 96)  # KB of the 128 that shared memory can have
 
 
