@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 
 import cuda_labels
 import test_cuda_noisy_posterior as noisy
@@ -22,6 +23,8 @@ def launch_sizes(case: Case) -> Launch:
     with recording(traffic=False) as launches:
         kernels.launch_all(*map(ctypes.c_int64, (case.n, case.c, max(case.r, 1))))
     wanted = [launch for launch in launches if launch.kernel == case.kernel]
+    if not wanted:
+        sys.exit(f"Nothing launches {case.kernel} for {case.n} samples of {case.c} classes.")
     # Vectors and scalars of logits, with slack and without: the sizes are the same.
     return wanted[0]
 
