@@ -62,6 +62,8 @@ class Result:
     unit: float = 0.0  # cycles of the memory unit
     l2: float = 0.0
     dram: float = 0.0
+    filled: int = 0  # cycles until no block was left to start,
+    issued_filled: int = 0  # and the instructions until then
     issued_at: Counter = field(default_factory=Counter)  # by span of time
     dram_at: Counter = field(default_factory=Counter)
 
@@ -128,6 +130,8 @@ class Processor:
     def start_block(self, place: int, now: int) -> None:
         traces = next(self.blocks, None)
         if traces is None:
+            if not self.result.filled:
+                self.result.filled, self.result.issued_filled = now, self.result.issued
             return
         block = Block(place, len(traces))
         for number, trace in enumerate(traces):

@@ -14,8 +14,8 @@ that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py)
     launching a kernel takes longer, and is left out.
   * issue, fma, alu, ... say which part of the time the schedulers, pipes, the memory unit, L2 and
     DRAM are taken; `stall` what warps wait for most, of all the time they spend waiting.
-  * Where a multiprocessor gets more blocks than are simulated in a minute, some are simulated, and
-    the time is scaled: `simulated` says which part of its blocks that is.
+  * Where a multiprocessor gets more blocks than are simulated in a minute, some are left out, and
+    taken to go at the rate of those before the last started: `simulated` is the part that is not.
 
 What the blocks compute is checked against ptd_ext.reference (v100_check.py). v100_plain.cuh, a
 kernel as it is first written, is there to compare with.
@@ -69,8 +69,8 @@ class Kernels:
         sys.exit(f"{case.kernel} is not in {source}")
 
 
-def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float]:
-    """What one multiprocessor does, and which part of its blocks it did."""
+def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float, float]:
+    """What one multiprocessor does, which part of its blocks it did, and the time of all."""
     arrays = Arrays(case)
     grid = (sizes.blocks // case.rows, case.rows, 1)
     launch = Launch(
@@ -86,7 +86,7 @@ def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float]
     for index in indices:
         traces.append(launch.run(index))
         issued += sum(map(len, traces[-1]))
-        if issued > MOST and len(traces) % resident == 0:
+        if issued > MOST and len(traces) >= 2 * resident:
             break
     shared = resident * launch.shared_bytes
     carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
@@ -95,7 +95,11 @@ def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float]
     if case.title == "loss":
         check_mean(case, program)
     result = Processor(program, caches).run(iter(traces), resident)
-    return result, len(traces) / len(indices)
+    cycles = result.cycles
+    if len(traces) < len(indices):  # the others would have come while it was full
+        left_out = (len(indices) / len(traces) - 1) * result.issued
+        cycles += left_out * result.filled / result.issued_filled
+    return result, len(traces) / len(indices), cycles / Caches.CLOCK * 1e6
 
 
 COLUMNS = ("issue", "fma", "alu", "fp64", "special", "memory unit", "L2", "DRAM")
@@ -104,8 +108,7 @@ COLUMNS = ("issue", "fma", "alu", "fp64", "special", "memory unit", "L2", "DRAM"
 def row_of(case: Case, program: Program) -> tuple[dict[str, object], Result]:
     sizes = launch_sizes(case)
     bytes_moved = moved(case, sizes)
-    result, simulated = simulate(case, program, sizes)
-    microseconds = result.cycles / simulated / Caches.CLOCK * 1e6
+    result, simulated, microseconds = simulate(case, program, sizes)
     least = bytes_moved.least + bytes_moved.once
     actual = bytes_moved.streams + bytes_moved.once
     floor = least / BANDWIDTH * 1e6
