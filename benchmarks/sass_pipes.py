@@ -58,7 +58,8 @@ def timed(code: Instruction) -> Timed:
         pipe = "alu"  # never runs
     cost = PIPES[pipe] * (2 if code.name == "IMAD" and "WIDE" in code.flags else 1)
     latency = LATENCY.get(code.name, LATENCY.get(pipe, 10))
+    stall = max(code.stall, 2 if code.yields else 1)  # a yield leaves the next cycle to others
     return Timed(
-        code.name, pipe, cost, max(code.stall, 1) + code.conflict, code.yields, code.waits,
+        code.name, pipe, cost, stall + code.conflict, code.yields, code.waits,
         code.write_barrier, code.read_barrier, latency, "STRONG" in code.flags, code.text,
     )  # fmt: skip

@@ -20,9 +20,9 @@ that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py)
 What the blocks compute is checked against ptd_ext.reference (v100_check.py). v100_plain.cuh, a
 kernel as it is first written, is there to compare with.
 
-Not modelled: instruction and constant caches, address translation, DRAM's pages and refresh (a V100
-reaches 83 to 93 % of its 900 GB/s), what other multiprocessors do to each other in L2, and the
-launch. Latencies are those of published microbenchmarks; a few are guesses, named as such.
+Not modelled: instruction and constant caches, address translation, DRAM's pages and refresh, which
+keep a GPU below its 900 GB/s, what multiprocessors do to each other in L2, and the launch.
+Latencies are those of published microbenchmarks; a few are guesses, named as such.
 """
 
 from __future__ import annotations
@@ -145,13 +145,13 @@ def main() -> None:
         help="how many instructions to list that warps wait at most, after a timeline",
     )
     arguments = parser.parse_args()
+    kernels, rows = Kernels(find_nvdisasm(arguments.nvdisasm)), []
     print("A model of a V100, not a measurement.\n")
     print(
         f"{'operator':<26}{'kernel':<52}{'C':>4}{'slack':>6}{'bytes µs':>10}{'model µs':>10}",
         end="",
     )
     print(f"{'ratio':>7} {' '.join(f'{name:>5.5}' for name in COLUMNS)}  waits for")
-    kernels, rows = Kernels(find_nvdisasm(arguments.nvdisasm)), []
     for case in cases():
         if arguments.kernel not in case.kernel:
             continue
