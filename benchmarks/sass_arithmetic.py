@@ -30,6 +30,7 @@ def compile_arithmetic(code: Instruction, x: Operands) -> Run:
         "FADD": float_op, "FMUL": float_op, "FFMA": float_op, "DADD": double_op,
         "DMUL": double_op, "DFMA": double_op, "MUFU": special, "FCHK": check_quotient,
         "F2F": convert, "I2F": convert, "F2I": convert, "IABS": bits, "POPC": bits, "FLO": bits,
+        "BREV": bits,
         "PRMT": permute, "P2R": pack_predicates, "R2P": unpack_predicates, "CS2R": clear,
     }  # fmt: skip
     if code.name == "ISETP":
@@ -218,9 +219,18 @@ def bits(code: Instruction, x: Operands) -> Run:
     if code.name == "POPC":
         spread = 1 << np.arange(32, dtype=np.uint32)
         return put(d.value, lambda w: ((a(w)[:, None] & spread) != 0).sum(1).astype(np.uint32))
-    return put(
-        d.value, lambda w: np.array([int(v).bit_length() - 1 & MASK for v in a(w)], np.uint32)
-    )
+    if code.name == "BREV":
+        return put(
+            d.value, lambda w: np.array([int(f"{int(v):032b}"[::-1], 2) for v in a(w)], np.uint32)
+        )
+
+    def highest(w):
+        found = [int(v).bit_length() - 1 for v in a(w)]
+        if "SH" in code.flags:
+            found = [31 - at if at >= 0 else MASK for at in found]
+        return np.array([at & MASK for at in found], np.uint32)
+
+    return put(d.value, highest)
 
 
 def permute(code: Instruction, x: Operands) -> Run:

@@ -224,7 +224,7 @@ def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> R
 
     combine = np.logical_or if "OR" in code.flags else np.logical_and
     if "XOR" in code.flags:
-        raise unknown(code)
+        combine = np.logical_xor
     first, second = d.value, other.value
 
     def run(w, m):
