@@ -149,13 +149,17 @@ def assemble(ptx: str, source: Path) -> str:
 def usages(source: Path) -> list[Usage]:
     """One entry for each kernel of a file."""
     ptx = compile_to_ptx(source)
+    return read_report(assemble(ptx, source), ptx)
+
+
+def read_report(report: str, ptx: str) -> list[Usage]:
+    """What ptxas printed of the kernels of `ptx` that it compiled."""
     blocks = dict(re.findall(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+)", ptx))
-    report = assemble(ptx, source)
     found = []
     for part in report.split("Compiling entry function ")[1:]:
         mangled = part.split("'")[1]
         if mangled not in blocks:
-            sys.exit(f"{source.name}: {mangled} declares no __launch_bounds__.")
+            sys.exit(f"{mangled} declares no __launch_bounds__.")
         found.append(
             Usage(
                 readable(mangled),

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 from emulator.build import compile_kernels
-from ptx_warp import Memory
+from occupancy import CUDA
+from sass_memory import Memory
 
+PLAIN = "v100_plain"
 I32, I64, U64, F32, BOOL = (
     ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float, ctypes.c_bool,
 )  # fmt: skip
@@ -41,6 +43,7 @@ TransitionBatch = structure(
 )  # fmt: skip
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
 Pair = I32 * 2
+TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
 
 @dataclass
@@ -55,6 +58,24 @@ class Case:
     slack: bool
     rows: int = 1  # grid.y
 
+    @property
+    def source(self) -> Path:
+        here = self.file == PLAIN
+        return (Path(__file__).parent if here else CUDA) / f"{self.file}.cuh"
+
+
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    shares = np.exp(x)
+    return shares / shares.sum(axis, keepdims=True)
+
+
+def row_sums(weights: np.ndarray, columns: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """[N, C], of max(T(x) + slack, 0)."""
+    sums = np.zeros((len(weights), len(slack)), np.float32)
+    for k, column in enumerate(columns):
+        sums += np.maximum(weights @ column + slack[:, k], 0)
+    return sums
+
 
 class Arrays:
     """A batch in memory, and room for every kind of result."""
@@ -64,14 +85,31 @@ class Arrays:
         rng = np.random.default_rng(0)
         self.case, self.memory = case, Memory()
 
-        def floats(*shape: int, cached: bool = False) -> int:
-            return self.memory.add(rng.random(shape, np.float32), cached)
+        def normal(*shape: int) -> np.ndarray:
+            return rng.standard_normal(shape, np.float32)
 
-        self.logits, self.weights, self.grad = floats(n, c), floats(n, max(r, 1)), floats(n, c)
-        self.columns, self.slack = floats(c, r, c, cached=True), floats(c, c, cached=True)
-        self.labels = self.memory.add(rng.integers(0, c, n), cached=n * 8 < 2**20)
-        self.row_sums, self.out = floats(n, c), floats(n, c)
-        self.scalars = floats(1 << 16, cached=True)
+        weights, parts = softmax(normal(n, max(r, 1))), softmax(2 * normal(c, r, c), axis=0)
+        slack = 0.01 * normal(c, c)
+        add = self.memory.add
+        self.logits, self.weights, self.grad = (
+            add(2 * normal(n, c)),
+            add(weights),
+            add(normal(n, c)),
+        )
+        self.columns, self.slack = add(parts, cached=True), add(slack, cached=True)
+        self.labels = add(rng.integers(0, c, n), cached=n * 8 < 2**20)
+        empty = np.full((n, c), np.nan, np.float32)
+        given = case.slack and case.title != "row sums"
+        entries = slack.T if "noisy" in case.title else slack  # [i, k]
+        self.row_sums = add(row_sums(weights, parts, entries) if given else empty)
+        self.out = add(empty[:, 0] if case.file == PLAIN else empty)
+        scalars = np.zeros(1 << 16, np.float32)
+        scalars[0], scalars[TOTAL // 4] = 1, n
+        self.scalars = add(scalars, cached=True)
+
+    def set_ticket(self, taken: int) -> None:
+        """How many blocks of a mean are done."""
+        self.memory.word(self.scalars + TICKET)[:] = taken
 
     def labelled(self) -> ctypes.Structure:
         case = self.case
@@ -109,11 +147,11 @@ RULE = Rule(0, 1, 0, float("inf"))
 
 
 def outputs(a: Arrays) -> ctypes.Structure:
-    return Outputs(0, a.scalars, a.scalars + 32, True, a.scalars + 256, a.scalars + 128)
+    return Outputs(0, a.scalars, a.scalars + TOTAL, True, a.scalars + 256, a.scalars + TICKET)
 
 
 def gradients(a: Arrays) -> ctypes.Structure:
-    return Gradients(a.scalars, 0, a.scalars + 32, a.out, 0, 0)
+    return Gradients(a.scalars, 0, a.scalars + TOTAL, a.out, 0, 0)
 
 
 def pack(arguments: list) -> bytes:
@@ -127,7 +165,11 @@ def pack(arguments: list) -> bytes:
 
 
 def cases() -> list[Case]:
-    found = []
+    found = [
+        Case("plain loss", PLAIN, "plain_forward_loss<10>",
+             lambda a: [a.logits, a.labels, a.weights, a.columns, a.out,
+                        *map(I32, (a.case.n, a.case.r))], 65_536, 10, 20, False),
+    ]  # fmt: skip
     narrow, many = "transition_loss_narrow_kernels", "transition_loss_kernels"
     clean, noisy = "clean_posterior", "noisy_posterior_kernels"
     for n, c, r, slack in (

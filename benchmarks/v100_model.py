@@ -1,24 +1,28 @@
 """A model, not a measurement, of the time that the hot CUDA kernels take on a V100.
 
     pip install -c constraints.txt . ".[test,cuda-check]"
-    python benchmarks/v100_model.py [--csv benchmarks/results/v100_model.csv]
+    pip install --no-deps --target nvdisasm triton==3.6.0  # for its nvdisasm, which knows sm_70
+    PYTHONPATH=nvdisasm python benchmarks/v100_model.py [--csv benchmarks/results/v100_model.csv]
 
 Nothing here has run on a GPU. For each kernel, at N = 65,536, (C, R) = (10, 20) and N = 8,192,
-(100, 20), in float32:
+(100, 20), in float32, the machine code that ptxas makes for sm_70 is run lane by lane for the
+blocks that one of 80 multiprocessors would get (sass_program.py, sass_lanes.py, sass_warp.py), and
+that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py).
 
-  * bytes: the least that must move, by the header comments of csrc/cuda, and what memory moves, as
-    the emulator counts it for fewer samples (python_tests/traffic.py);
-  * instructions and cycles of each pipe: from the kernel's PTX for sm_70, which ptx_warp.py and
-    ptx_block.py run for a few blocks, with the bank conflicts of its real addresses;
-  * the modelled time is the largest of: bytes at 900 GB/s, L2 traffic at 2.1 TB/s, instructions at
-    one per scheduler and cycle, and the cycles of the busiest pipe (FP32 and INT 64 lanes a cycle,
-    FP64 32, special functions 16, loads, stores and shuffles one pass), all on 80 multiprocessors
-    at 1.53 GHz and perfectly overlapped; and the latency of a block times the number of waves of
-    blocks;
-  * "tail" adds the latency of one block, unless latency is the limit: as if nothing overlapped with
-    the last block. fma_us is the time of the multiply-adds alone that no way around is known for.
+  * time_ratio is the modelled time over that of the least bytes that must move, by the header
+    comments of csrc/cuda, at 900 GB/s. It runs from the first instruction to the last byte in DRAM;
+    launching a kernel takes longer, and is left out.
+  * issue, fma, alu, ... say which part of the time the schedulers, pipes, the memory unit, L2 and
+    DRAM are taken; `stall` what warps wait for most, of all the time they spend waiting.
+  * Where a multiprocessor gets more blocks than are simulated in a minute, some are left out, and
+    taken to go at the rate of those before the last started: `simulated` is the part that is not.
 
-ptxas may do better than the PTX reads, and a GPU worse: the times are rough.
+What the blocks compute is checked against ptd_ext.reference (v100_check.py). v100_plain.cuh, a
+kernel as it is first written, is there to compare with.
+
+Not modelled: instruction and constant caches, address translation, DRAM's pages and refresh, which
+keep a GPU below its 900 GB/s, what multiprocessors do to each other in L2, and the launch.
+Latencies are those of published microbenchmarks; a few are guesses, named as such.
 """
 
 from __future__ import annotations
@@ -26,68 +30,89 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests"))
 
 import occupancy
+from emulator.launches import Launch as Sizes
 from measure import write_csv
-from ptx_block import Block
-from ptx_warp import Program
+from sass_memory import Caches
+from sass_program import Program, assemble, find_nvdisasm
+from sass_timing import Processor, Result
+from sass_warp import Launch
 from v100_cases import Arrays, Case, cases, pack
+from v100_check import check, check_mean
 from v100_moved import launch_sizes, moved
 
-PROCESSORS, CLOCK, BANDWIDTH, L2_BANDWIDTH = 80, 1.53e9, 900e9, 2.1e12
-SAMPLED = 2  # blocks
+PROCESSORS, BANDWIDTH = 80, 900e9
+MOST = 1_000_000  # instructions that are simulated
+CARVEOUTS = (0, 8, 16, 32, 64, 96)  # KB of the 128 that shared memory can have
 
 
 class Kernels:
-    """PTX and usage of the kernel files, each compiled once."""
+    """Programs of the kernel files, each compiled to PTX once."""
 
-    def __init__(self) -> None:
-        self.ptx: dict[str, str] = {}
-        self.usages: dict[str, occupancy.Usage] = {}
+    def __init__(self, nvdisasm: Path) -> None:
+        self.nvdisasm = nvdisasm
+        self.ptx: dict[Path, str] = {}
 
     def program(self, case: Case) -> Program:
-        source = occupancy.CUDA / f"{case.file}.cuh"
-        if case.file not in self.ptx:
-            self.ptx[case.file] = occupancy.compile_to_ptx(source)
-            self.usages |= {usage.kernel: usage for usage in occupancy.usages(source)}
-        ptx = self.ptx[case.file]
+        source = case.source
+        if source not in self.ptx:
+            self.ptx[source] = occupancy.compile_to_ptx(source)
+        ptx, name = self.ptx[source], case.kernel.split("<")[0]
         for entry in re.findall(r"\.entry (\w+)\(", ptx):
-            if occupancy.readable(entry) == case.kernel:
-                return Program(ptx, entry)
+            if name in entry and occupancy.readable(entry) == case.kernel:
+                return assemble(ptx, entry, self.nvdisasm)
         sys.exit(f"{case.kernel} is not in {source}")
 
 
-def row_of(case: Case, kernels: Kernels) -> dict[str, object]:
-    program = kernels.program(case)
-    launch = launch_sizes(case)
-    bytes_moved = moved(case, launch)
+def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float, float]:
+    """What one multiprocessor does, which part of its blocks it did, and the time of all."""
     arrays = Arrays(case)
-    block = Block(
-        program, arrays.memory, pack(case.arguments(arrays)), launch.threads, launch.shared
+    grid = (sizes.blocks // case.rows, case.rows, 1)
+    launch = Launch(
+        program, arrays.memory, pack(case.arguments(arrays)), grid, sizes.threads, sizes.shared
     )
-    columns = launch.blocks // case.rows
-    for number in range(SAMPLED if case.c == 10 or "narrow" not in case.kernel else 1):
-        block.run((columns * (2 * number + 1) // 5, 0, 0), (columns, case.rows, 1))
-    work = block.work
-    share = launch.blocks / work.blocks / PROCESSORS / CLOCK * 1e6  # from cycles to microseconds
+    indices = [(b % grid[0], b // grid[0], 0) for b in range(0, sizes.blocks, PROCESSORS)]
+    usage = program.usage
+    resident = usage.active_warps(sizes.threads, sizes.shared) * 32 // -(-sizes.threads // 32 * 32)
+    resident = min(resident, len(indices))
+    # The last block of a grid adds up what all left, if it is among these.
+    arrays.set_ticket(sizes.blocks - len(indices))
+    traces, issued = [], 0
+    for index in indices:
+        traces.append(launch.run(index))
+        issued += sum(map(len, traces[-1]))
+        if issued > MOST and len(traces) >= 2 * resident:
+            break
+    shared = resident * launch.shared_bytes
+    carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
+    caches = Caches(arrays.memory, (128 - carveout) * 1024, len(indices) / sizes.blocks, PROCESSORS)
+    check(arrays)
+    if case.title == "loss":
+        check_mean(case, program)
+    result = Processor(program, caches).run(iter(traces), resident)
+    cycles = result.cycles
+    if len(traces) < len(indices):  # the others would have come while it was full
+        left_out = (len(indices) / len(traces) - 1) * result.issued
+        cycles += left_out * result.filled / result.issued_filled
+    return result, len(traces) / len(indices), cycles / Caches.CLOCK * 1e6
+
+
+COLUMNS = ("issue", "fma", "alu", "fp64", "special", "memory unit", "L2", "DRAM")
+
+
+def row_of(case: Case, program: Program) -> tuple[dict[str, object], Result]:
+    sizes = launch_sizes(case)
+    bytes_moved = moved(case, sizes)
+    result, simulated, microseconds = simulate(case, program, sizes)
     least = bytes_moved.least + bytes_moved.once
-    times = {
-        "memory": (bytes_moved.streams + bytes_moved.once) / BANDWIDTH * 1e6,
-        "L2": bytes_moved.cached / L2_BANDWIDTH * 1e6,
-        "issue": work.issued / 4 * share,
-    }
-    names = {"memory": "load/store", "special": "special functions"}
-    times |= {names.get(p, p): cycles * share for p, cycles in work.pipes.items() if p != "shared"}
-    usage = kernels.usages[case.kernel]
-    resident = usage.active_warps(launch.threads, launch.shared) * 32 // launch.threads
-    latency = work.latency / CLOCK * 1e6
-    times["latency"] = latency * -(-launch.blocks // (resident * PROCESSORS))
-    limit = max(times, key=times.get)
+    actual = bytes_moved.streams + bytes_moved.once
     floor = least / BANDWIDTH * 1e6
-    tail = times[limit] + (latency if limit != "latency" else 0)
+    stalls = Counter(result.stalls)
     return {
         "operator": case.title,
         "kernel": case.kernel,
@@ -96,61 +121,57 @@ def row_of(case: Case, kernels: Kernels) -> dict[str, object]:
         "R": case.r,
         "slack": int(case.slack),
         "least_mb": round(least / 1e6, 3),
-        "moved_mb": round((bytes_moved.streams + bytes_moved.once) / 1e6, 3),
-        "bytes_ratio": round((bytes_moved.streams + bytes_moved.once) / least, 3),
+        "bytes_ratio": round(actual / least, 3),
         "bytes_us": round(floor, 2),
-        "fma_us": round(multiply_adds(case) / 32 / 2 / PROCESSORS / CLOCK * 1e6, 2),
-        "modelled_us": round(times[limit], 2),
-        "limit": limit,
-        "time_ratio": round(times[limit] / floor, 2),
-        "tail_ratio": round(tail / floor, 2),
-        **{f"{name.replace(' ', '_')}_us": round(times.get(name, 0.0), 2) for name in COLUMNS},
-    }
-
-
-COLUMNS = (
-    "memory",
-    "L2",
-    "issue",
-    "fp32",
-    "int",
-    "fp64",
-    "load/store",
-    "special functions",
-    "latency",
-)
-
-
-def multiply_adds(case: Case) -> int:
-    """What no way around is known for."""
-    matrix, column = case.n * case.r * case.c**2, case.n * case.r * case.c
-    if "noisy" in case.kernel:
-        return matrix * (2 if case.slack and "backward" not in case.kernel else 1)
-    if "row_sums" in case.kernel or (case.slack and "transition_loss_pair" in case.kernel):
-        return matrix
-    return column
+        "modelled_us": round(microseconds, 2),
+        "time_ratio": round(microseconds / floor, 2),
+        "simulated": round(simulated, 3),
+        **{name.replace(" ", "_"): round(result.share(name), 3) for name in COLUMNS},
+        "stall": ", ".join(
+            f"{name} {cycles / stalls.total():.0%}" for name, cycles in stalls.most_common(3)
+        ),
+    }, result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
     parser.add_argument("--kernel", default="", help="only kernels with this in their name")
+    parser.add_argument("--nvdisasm", type=Path, help="one that knows sm_70")
+    parser.add_argument(
+        "--hot",
+        type=int,
+        default=0,
+        help="how many instructions to list that warps wait at most, after a timeline",
+    )
     arguments = parser.parse_args()
+    kernels, rows = Kernels(find_nvdisasm(arguments.nvdisasm)), []
     print("A model of a V100, not a measurement.\n")
-    print(f"{'operator':<26}{'kernel':<52}{'C':>4} {'slack':>5}{'MB':>8}{'ratio':>7}", end="")
-    print(f"{'bytes µs':>10}{'model µs':>10}{'ratio':>7}{'tail':>7}  limit")
-    kernels, rows = Kernels(), []
+    print(
+        f"{'operator':<26}{'kernel':<52}{'C':>4}{'slack':>6}{'bytes µs':>10}{'model µs':>10}",
+        end="",
+    )
+    print(f"{'ratio':>7} {' '.join(f'{name:>5.5}' for name in COLUMNS)}  waits for")
     for case in cases():
         if arguments.kernel not in case.kernel:
             continue
-        row = row_of(case, kernels)
+        program = kernels.program(case)
+        row, result = row_of(case, program)
         rows.append(row)
+        shares = " ".join(f"{row[name.replace(' ', '_')]:>5.0%}" for name in COLUMNS)
         print(
-            f"{row['operator']:<26}{row['kernel']:<52}{row['C']:>4} {row['slack']:>5}"
-            f"{row['least_mb']:>8}{row['bytes_ratio']:>7}{row['bytes_us']:>10}"
-            f"{row['modelled_us']:>10}{row['time_ratio']:>7}{row['tail_ratio']:>7}  {row['limit']}",
+            f"{row['operator']:<26}{row['kernel']:<52}{row['C']:>4}{row['slack']:>6}"
+            f"{row['bytes_us']:>10}{row['modelled_us']:>10}{row['time_ratio']:>7} {shares}"
+            f"  {row['stall']}"
+            + (f" ({row['simulated']:.1%} simulated)" if row["simulated"] < 1 else ""),
             flush=True,
         )
+        for name, line in zip(("issue", "DRAM"), result.timeline(), strict=True):
+            if arguments.hot:
+                print(f"    {name:<6}" + "".join(f"{share:>5.0%}" for share in line))
+        for at, cycles in result.hot.most_common(arguments.hot):
+            text = program.code[at].text
+            print(f"    {cycles / result.hot.total():>6.1%}  {16 * at:#06x}  {text}")
     if arguments.csv:
         write_csv(arguments.csv, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 
 import cuda_labels
 import test_cuda_noisy_posterior as noisy
@@ -11,21 +12,28 @@ import torch
 from emulator.all_launches import launchers
 from emulator.launches import Launch, recording
 from traffic import Moved, is_fixed, moved_by
-from v100_cases import Case
+from v100_cases import PLAIN, Case
 
 
 def launch_sizes(case: Case) -> Launch:
     """The launch of a case's kernel at its full size, which is not run."""
+    if case.file == PLAIN:
+        return Launch(case.kernel, -(-case.n // 256), 256, case.c**2 * case.r * 4)
     kernels = launchers()
     with recording(traffic=False) as launches:
         kernels.launch_all(*map(ctypes.c_int64, (case.n, case.c, max(case.r, 1))))
     wanted = [launch for launch in launches if launch.kernel == case.kernel]
+    if not wanted:
+        sys.exit(f"Nothing launches {case.kernel} for {case.n} samples of {case.c} classes.")
     # Vectors and scalars of logits, with slack and without: the sizes are the same.
     return wanted[0]
 
 
 def moved(case: Case, full: Launch) -> Moved:
     """Bytes at full size, from a run of few samples."""
+    if case.file == PLAIN:
+        streams = 4 * case.n * (case.c + case.r + 3)  # a label has eight bytes
+        return Moved(case.kernel, streams, streams, streams, 4 * case.c**2 * case.r)
     n, c, r, slack = few(case), case.c, case.r, 0.01 if case.slack else None
     with recording() as launches:
         if "project" in case.kernel:

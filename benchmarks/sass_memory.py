@@ -1,0 +1,150 @@
+"""Global memory of a modelled launch, the passes of shared memory, and the caches.
+
+Sectors have 32 bytes, lines 128. An array that all blocks read comes from DRAM once for the whole
+GPU; everything else comes from DRAM when a multiprocessor first touches it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+import numpy as np
+
+GLOBAL = 1 << 32  # where global memory starts
+SPAN = 256  # cycles, of which a timeline has one number
+PASSES: dict[tuple, int] = {}
+
+
+class Memory:
+    """Arrays, one after another."""
+
+    def __init__(self) -> None:
+        self.data = np.zeros(0, np.uint8)
+        self.shared_by_all: list[tuple[int, int]] = []  # sectors: first, and one past the last
+        self.places: dict[int, tuple] = {}
+
+    def add(self, array: np.ndarray, cached: bool = False) -> int:
+        start = -(-len(self.data) // 256) * 256
+        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+        end = np.zeros(256 - len(data) % 256, np.uint8)  # an empty array has its own place too
+        gap = np.zeros(start - len(self.data), np.uint8)
+        self.data = np.concatenate([self.data, gap, data, end])
+        first = GLOBAL + start
+        if cached:
+            self.shared_by_all.append((first >> 5, (first + len(data) + 31) >> 5))
+        self.places[first] = (array.shape, array.dtype)
+        return first
+
+    def word(self, place: int) -> np.ndarray:
+        """The 32-bit integer at an address."""
+        start = place - GLOBAL
+        return self.data[start : start + 4].view(np.uint32)
+
+    def array(self, place: int) -> np.ndarray:
+        """The array that was added there, as it is now."""
+        shape, dtype = self.places[place]
+        count = int(np.prod(shape))
+        return np.frombuffer(self.data, dtype, count, place - GLOBAL).reshape(shape)
+
+
+def passes(addresses: np.ndarray, width: int) -> int:
+    """Of shared memory: each serves one word of every bank, to any number of lanes.
+
+    64 bits a lane go half a warp at a time, 128 a quarter, unless all words fit into one pass.
+    """
+    start = int(addresses[0]) & ~127
+    key = (width, (addresses - start).tobytes())
+    found = PASSES.get(key)
+    if found is None:
+        words = (addresses[:, None] - start) // 4 + np.arange(max(width // 4, 1))
+        distinct = np.unique(words)
+        if len(distinct) <= 32 and np.bincount(distinct % 32).max() == 1:
+            found = 1
+        else:
+            found, lanes = 0, 128 // max(width, 4)
+            for first in range(0, len(words), lanes):
+                group = np.unique(words[first : first + lanes])
+                found += int(np.bincount(group % 32).max())
+        PASSES[key] = found
+    return found
+
+
+class Caches:
+    """Of one multiprocessor: its first-level cache, and its share of the second level and DRAM.
+
+    `share` is the part of the launch's blocks that run here: bandwidth is shared by work, so that a
+    multiprocessor with one block more than others gets more of it, as it would once they are done.
+    Requests queue for bandwidth in the order they come, and then take a latency. Stores write
+    through; of DRAM's time they take theirs once for each sector.
+    """
+
+    # Cycles (Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking",
+    # 2018), and bytes a second of the whole GPU.
+    L1_HIT, L2_HIT, DRAM = 28, 193, 420
+    CLOCK, L2_BANDWIDTH, DRAM_BANDWIDTH = 1.53e9, 2.1e12, 900e9
+    PORT = 64  # bytes a cycle that reach one multiprocessor at most
+
+    def __init__(self, memory: Memory, cache_bytes: int, share: float, processors: int):
+        self.shared_by_all, self.lines = memory.shared_by_all, max(cache_bytes // 128, 4)
+        self.l2_step = 32 * max(self.CLOCK / self.L2_BANDWIDTH / share, 1 / self.PORT)
+        self.dram_step = 32 * max(self.CLOCK / self.DRAM_BANDWIDTH / share, 1 / self.PORT)
+        self.processors = processors
+        self.tags: OrderedDict[int, dict[int, float]] = OrderedDict()  # sectors: when they come
+        self.known: set[int] = set()  # sectors in L2
+        self.written: set[int] = set()
+        self.l2_free = self.dram_free = self.l2_busy = self.dram_busy = 0.0
+        self.dram_at: Counter[int] = Counter()  # cycles it is taken, by span of time
+
+    def common(self, sector: int) -> bool:
+        return any(first <= sector < last for first, last in self.shared_by_all)
+
+    def take_dram(self, now: float, cycles: float) -> None:
+        self.dram_free = max(self.dram_free, now) + cycles
+        self.dram_busy += cycles
+        self.dram_at[int(self.dram_free) // SPAN] += cycles
+
+    def fetch(self, sector: int, now: float) -> float:
+        """When a sector that is not in the first level arrives."""
+        self.l2_free = max(self.l2_free, now) + self.l2_step
+        self.l2_busy += self.l2_step
+        arrival = self.l2_free + self.L2_HIT
+        if sector in self.known:
+            return arrival
+        self.known.add(sector)
+        common = self.common(sector)
+        step = self.dram_step / self.processors if common else self.dram_step
+        self.take_dram(now, step)
+        if common and now > self.DRAM:  # another multiprocessor asked for it before
+            return arrival
+        return max(arrival, self.dram_free + self.DRAM)
+
+    def load(self, sectors: tuple[int, ...], now: float, through: bool) -> float:
+        """When the last of the sectors is there, past the first level if `through`."""
+        done = now + self.L1_HIT
+        for sector in sectors:
+            if through:
+                done = max(done, self.fetch(sector, now))
+                continue
+            line = self.tags.get(sector >> 2)
+            if line is None:
+                line = self.tags[sector >> 2] = {}
+                if len(self.tags) > self.lines:
+                    self.tags.popitem(last=False)
+            else:
+                self.tags.move_to_end(sector >> 2)
+            if sector not in line:
+                line[sector] = self.fetch(sector, now)
+            done = max(done, line[sector])
+        return done
+
+    def store(self, sectors: tuple[int, ...], now: float) -> float:
+        """When the sectors are in the second level, or on their way to DRAM the last of them."""
+        for sector in sectors:
+            self.l2_free = max(self.l2_free, now) + self.l2_step
+            self.l2_busy += self.l2_step
+            self.known.add(sector)
+            if sector not in self.written:
+                self.written.add(sector)
+                if not self.common(sector):
+                    self.take_dram(now, self.dram_step)
+        return max(self.l2_free, self.dram_free)
