@@ -42,7 +42,7 @@ TransitionBatch = structure(
     "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32
 )  # fmt: skip
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
-Pair = I32 * 2
+GroupedLayout = structure("GroupedLayout", **{f"f{i}": I32 for i in range(5)})
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
 
@@ -133,10 +133,10 @@ class Arrays:
         plans().narrow(*sizes, ctypes.byref(layout))
         return layout
 
-    def chunks(self) -> list:
-        plan = Pair()
-        plans().grouped(I64(self.case.n), I64(self.case.c), plan)
-        return [I32(plan[0]), I32(plan[1])]
+    def grouped(self) -> ctypes.Structure:
+        layout = GroupedLayout()
+        plans().grouped(*map(I64, (self.case.n, self.case.c, self.case.r)), ctypes.byref(layout))
+        return layout
 
 
 def plans() -> ctypes.CDLL:
@@ -197,20 +197,20 @@ def cases() -> list[Case]:
                      lambda a: [a.labelled(), a.layout(), RULE, gradients(a)], *size),
             ]  # fmt: skip
         else:
-            tiled, mapping = "<32, 4, float, float>", "<float, 4, true>"
+            tiled, mapping = "<32, 4, float, float>", f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
-                     lambda a: [a.labelled(), RULE, outputs(a), *a.chunks()], *size),
+                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size),
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
-                     lambda a: [a.labelled(), RULE, gradients(a), *a.chunks()], *size),
+                     lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size),
             ]  # fmt: skip
             found += [
                 Case("clean_posterior", f"{clean}_kernels", f"clean_posterior_grouped{mapping}",
-                     lambda a: [a.labelled(), a.out, *a.chunks()], *size),
+                     lambda a: [a.labelled(), a.grouped(), a.out], *size),
                 Case("clean_posterior backward", f"{clean}_kernels",
                      f"clean_posterior_backward_grouped{mapping}",
-                     lambda a: [a.labelled(), PosteriorGradients(a.grad, a.out, 0, 0), *a.chunks()],
-                     *size),
+                     lambda a: [a.labelled(), a.grouped(),
+                                PosteriorGradients(a.grad, a.out, 0, 0)], *size),
             ]  # fmt: skip
             if slack:
                 found.append(Case("row sums", "row_sums_kernels", "row_sums<float, true>",

@@ -10,11 +10,6 @@ extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, int64_
   *layout = narrow_layout(int(classes), int(parts), has_slack != 0, pairs != 0, warps);
 }
 
-extern "C" void grouped(int64_t samples, int64_t classes, int* plan) {
-  LabelBatch<float> batch{};
-  batch.samples = samples;
-  batch.classes = int(classes);
-  const GroupedPlan made(batch);
-  plan[0] = made.chunks;
-  plan[1] = made.stretch;
+extern "C" void grouped(int64_t samples, int64_t classes, int64_t parts, GroupedLayout* layout) {
+  *layout = grouped_layout(samples, int(classes), int(parts), sizeof(float));
 }
