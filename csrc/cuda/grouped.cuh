@@ -82,16 +82,26 @@ __device__ __forceinline__ void add_parts(const LabelBatch<S>& batch, int64_t n,
   }
   __syncwarp();
   const T* part = staged + (E * lane_id() < pitch ? E * lane_id() : 0);
-#pragma unroll 4
-  for (int j = 0; j < count; ++j, part += pitch) {
+  const auto add = [&](const T(&weight)[K]) {
     const auto entries = *reinterpret_cast<const PartEntries<T, E>*>(part);
-    const PartWeights<T, K> weight = weights[j];
+    part += pitch;
 #pragma unroll
     for (int s = 0; s < K; ++s) {
 #pragma unroll
-      for (int e = 0; e < E; ++e) sums[s][e] += weight.of[s] * entries.of[e];
+      for (int e = 0; e < E; ++e) sums[s][e] += weight[s] * entries.of[e];
     }
+  };
+  struct alignas(16) TwoParts {
+    T of[2][K];
+  };
+  int j = 0;
+#pragma unroll 2
+  for (; j + 2 <= count; j += 2) {
+    const TwoParts two = *reinterpret_cast<const TwoParts*>(weights + j);
+    add(two.of[0]);
+    add(two.of[1]);
   }
+  if (j < count) add(weights[j].of);
 }
 
 // visit(sample, label, share) for all samples, by whole warps. The grid is C * chunks blocks.
@@ -101,7 +111,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
   using T = Accumulation<S>;
   constexpr int V = E * K;
   PTD_DYNAMIC_SHARED(unsigned char, shared);
-  __shared__ PartWeights<T, K> weights[kGroupedWarps][kStagedParts];
+  __shared__ __align__(16) PartWeights<T, K> weights[kGroupedWarps][kStagedParts];
   __shared__ int counts[kGroupedWarps];
   __shared__ GroupedBlock block;
   T* const staged = reinterpret_cast<T*>(shared);
@@ -121,7 +131,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
     const int each = layout.length / kGroupedWarps, begin = warp_id() * each;
     const unsigned found = find_label<kGroupedSteps>(batch, first, begin, begin + each, label);
     stage(label, 0);
-    const int total = list_found<kGroupedWarps>(found, begin, counts, list);
+    const int total = list_found<kGroupedSteps, kGroupedWarps>(found, begin, counts, list);
     if (threadIdx.x == 0) block = {first, label, total};
     __syncthreads();
   }

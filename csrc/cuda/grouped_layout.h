@@ -13,8 +13,8 @@ constexpr int kGroupedMaxClasses = 128;
 constexpr int kGroupedMostSamples = 4;
 template <class T, int E>
 constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? kGroupedMostSamples : 2;
-constexpr int kStagedParts = 32;   // at most
-constexpr int kGroupedSteps = 12;  // of 32 labels that a warp looks through
+constexpr int kStagedParts = 32;  // at most
+constexpr int kGroupedSteps = 8;  // of 32 labels that a warp looks through
 
 struct GroupedLayout {
   int chunks;  // of samples, with a block each for every label

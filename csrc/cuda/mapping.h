@@ -36,7 +36,7 @@ struct GroupedPlan {
 template <class S>
 bool is_grouped(const LabelBatch<S>& batch) {
   const int most = sizeof(Accumulation<S>) == 4 ? kGroupedMaxClasses : kWarp;
-  return batch.classes > 1 && batch.classes <= most;
+  return batch.classes <= most;
 }
 
 // run.template operator()<E, kVector, kSlack>()

@@ -47,16 +47,16 @@ struct LossTerms {
 template <class T>
 PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t importance,
                                T max_importance) {
-  const T softmax = T(1) / sums.exp_sum;
   const T log_exp_sum = log_of(sums.exp_sum);
   // A column without mass (only possible with smoothing = 0) has an infinite loss and no posterior.
-  const T inverse_column_sum = sums.column_sum == T(0) ? T(0) : T(1) / sums.column_sum;
-
   if (importance == kForward) {
     const T loss = (sums.shift - sums.column_shift) + (log_exp_sum - log_of(sums.column_sum));
-    return {loss, softmax, -inverse_column_sum, T(0)};
+    const T posterior = sums.column_sum == T(0) ? T(0) : T(-1) / sums.column_sum;
+    return {loss, T(1) / sums.exp_sum, posterior, T(0)};
   }
 
+  const T softmax = T(1) / sums.exp_sum;
+  const T inverse_column_sum = sums.column_sum == T(0) ? T(0) : T(1) / sums.column_sum;
   // Without mass in the column the label is infinitely more likely under g than under T^T g.
   const T beta = sums.column_sum == T(0)
                      ? T(1) / sums.column_sum
