@@ -12,7 +12,7 @@
 #pragma once
 
 #include "clean_posterior_sample.cuh"
-#include "lone.cuh"
+#include "lone_slack.cuh"
 #include "pair.cuh"
 
 namespace ptd {
@@ -39,6 +39,28 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   unsigned char* const tile = shared + layout.tiles + warp_id() * layout.tile_bytes;
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_sample(batch, layout, range, sample, shared, tile);
+  if (range.count == 0) return;
+  LoneTeam<float> team;
+  float q[kLoneClasses];
+  posterior_of(batch, lone.share, lone.label, team, q);
+  __syncwarp();  // weights make room for results
+  float* const rows = reinterpret_cast<float*>(tile);
+#pragma unroll
+  for (int v = 0; v < kLoneClasses; ++v) {
+    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q[v];
+  }
+  write_tile(rows, result, range.first, range.count, batch.classes);
+}
+
+template <class S>
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
+    clean_posterior_lone_slack(LabelBatch<S> batch, NarrowLayout layout,
+                               float* result) {  // [N, C]
+  PTD_DYNAMIC_SHARED(unsigned char, shared);
+  const NarrowRange<kLoneSamples> range(batch.samples, turn_of_warp());
+  unsigned char* const tile = shared + layout.tiles + warp_id() * layout.tile_bytes;
+  const int sample = lane_id() < range.count ? lane_id() : 0;
+  const Lone lone = lone_slack_sample(batch, layout, range, sample, shared, tile);
   if (range.count == 0) return;
   LoneTeam<float> team;
   float q[kLoneClasses];
@@ -125,6 +147,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
 
 #define PTD_NARROW(S)                                                                           \
   template __global__ void clean_posterior_lone<S>(LabelBatch<S>, NarrowLayout, float*);        \
+  template __global__ void clean_posterior_lone_slack<S>(LabelBatch<S>, NarrowLayout, float*);  \
   template __global__ void clean_posterior_pair<S>(LabelBatch<S>, NarrowLayout, float*);        \
   template __global__ void clean_posterior_backward_pair<S, true>(LabelBatch<S>, NarrowLayout,  \
                                                                   CleanPosteriorGradients<S>);  \

@@ -9,8 +9,8 @@
 namespace ptd {
 
 // Weights j0, j0 + 1, j0 + 4, j0 + 5, ... of each of a warp's samples, on their way to shared
-// memory: [32, kLoneParts] there. Five lanes take a row, a pair of numbers each; 30 of them six
-// rows at a time.
+// memory: [32, kLoneParts] there, zeros beyond the last. Five lanes take a row, a pair of numbers
+// each; 30 of them six rows at a time.
 struct WeightsInFlight {
   static constexpr int kLanes = kLoneParts / 2, kRows = kWarp / kLanes;
   static constexpr int kSteps = (kLoneSamples + kRows - 1) / kRows;
@@ -56,35 +56,38 @@ struct WeightsInFlight {
 #pragma unroll 1
     for (int t = lane_id(); t < count * kLoneParts; t += kWarp) {
       const int of_row = t % kLoneParts, j = j0 + 4 * (of_row / 2) + of_row % 2;
-      if (j < parts) tile[t] = weight_at(weights, first + t / kLoneParts, j);
+      tile[t] = j < parts ? weight_at(weights, first + t / kLoneParts, j) : 0.0f;
     }
   }
 };
 
-// column += the staged parts, of which there are `left` from the first to the last of all. Pitches
-// are even.
+// column += weight * part. Pitches are even.
+__device__ __forceinline__ void add_part(float weight,
+                                         const float* part,  // shared, [kLoneClasses]
+                                         float (&column)[kLoneClasses]) {
+#pragma unroll
+  for (int v = 0; v < kLoneClasses; v += 2) {
+    const float2 two = *reinterpret_cast<const float2*>(part + v);
+    column[v] += weight * two.x;
+    column[v + 1] += weight * two.y;
+  }
+}
+
+// column += the staged parts, of which there are `left` from the first to the last of all.
 __device__ __forceinline__ void add_staged_parts(const float* h,     // [kLoneParts]
                                                  const float* part,  // [left, row_pitch]
                                                  int row_pitch, int left,
                                                  float (&column)[kLoneClasses]) {
-  const auto add = [&](float weight) {
-#pragma unroll
-    for (int v = 0; v < kLoneClasses; v += 2) {
-      const float2 two = *reinterpret_cast<const float2*>(part + v);
-      column[v] += weight * two.x;
-      column[v + 1] += weight * two.y;
-    }
-    part += row_pitch;
-  };
   const int whole = (left + 2) / 4, pairs = 2 * whole < kLoneParts ? whole : kLoneParts / 2;
 #pragma unroll 1
   for (int p = 0; p < pairs; ++p) {
     const float2 two = *reinterpret_cast<const float2*>(h + 2 * p);
-    add(two.x);
-    add(two.y);
-    part += 2 * row_pitch;
+    add_part(two.x, part, column);
+    part += row_pitch;
+    add_part(two.y, part, column);
+    part += 3 * row_pitch;
   }
-  if (left == 4 * pairs + 1) add(h[2 * pairs]);
+  if (left == 4 * pairs + 1) add_part(h[2 * pairs], part, column);
 }
 
 // A lane's sample.

@@ -12,7 +12,7 @@
 // (pair.cuh).
 #pragma once
 
-#include "lone.cuh"
+#include "lone_slack.cuh"
 #include "loss_mean.cuh"
 #include "pair.cuh"
 #include "transition_loss_sample.cuh"
@@ -28,6 +28,24 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_sample(batch, layout, range, sample, shared,
                                 shared + layout.tiles + warp_id() * layout.tile_bytes);
+  LoneTeam<float> team;
+  LossSums seen;
+  if (lane_id() < range.count) {
+    const float loss = loss_of(batch, rule, lone.share, lone.label, team);
+    seen.add(rule, out, range.first + sample, lone.label, loss);
+  }
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+}
+
+template <class S>
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
+    transition_loss_lone_slack(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
+                               LossOutputs<float> out) {
+  PTD_DYNAMIC_SHARED(unsigned char, shared);
+  const NarrowRange<kLoneSamples> range(batch.samples, turn_of_warp());
+  const int sample = lane_id() < range.count ? lane_id() : 0;
+  const Lone lone = lone_slack_sample(batch, layout, range, sample, shared,
+                                      shared + layout.tiles + warp_id() * layout.tile_bytes);
   LoneTeam<float> team;
   LossSums seen;
   if (lane_id() < range.count) {
@@ -127,6 +145,8 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
 #define PTD_LONE(S)                                                                              \
   template __global__ void transition_loss_lone<S>(LabelBatch<S>, NarrowLayout, LossRule<float>, \
                                                    LossOutputs<float>);                          \
+  template __global__ void transition_loss_lone_slack<S>(LabelBatch<S>, NarrowLayout,            \
+                                                         LossRule<float>, LossOutputs<float>);   \
   template __global__ void transition_loss_backward_lone<S>(LabelBatch<S>, NarrowLayout,         \
                                                             LossRule<float>, LossGradients<S>);
 #define PTD_PAIR(S, V, kSlack)                                           \
