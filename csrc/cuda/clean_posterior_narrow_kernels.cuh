@@ -5,10 +5,11 @@
 //   forward    N (l C + 4 C + 4 R + 8) + 4 R C^2       with slack + 4 (N C + C^2), the row sums
 //   backward   N (2 l C + 4 C + 4 R + 8) + 4 R C^2     with slack + 4 (N C + C^2)
 // These kernels move just that, in whole lines, and from L2 the parts once per block. With slack,
-// arithmetic takes longer than the bytes forward: N R C^2 multiply-adds.
+// arithmetic takes longer than the bytes forward: N R (2 C + U) multiply-adds for U entries that
+// are undecided (decided.cuh), N R C^2 where all are formed.
 //
-// Thread mappings: a lane per sample (lone.cuh); with slack, and backward, where a lane alone has
-// too few registers, two lanes (pair.cuh).
+// Thread mappings: a lane per sample (lone.cuh), with slack up to twenty parts (lone_slack.cuh);
+// beyond that, and backward, where a lane alone has too few registers, two lanes (pair.cuh).
 #pragma once
 
 #include "clean_posterior_sample.cuh"

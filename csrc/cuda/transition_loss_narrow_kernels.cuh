@@ -6,9 +6,11 @@
 //   backward   N (2 l C + 4 R + 8) + 4 R C^2        with slack + 4 (N C + C^2)
 // that is 8.4 and 11 MB at (N, C, R) = (65536, 10, 20). These kernels move just that, in whole
 // lines, and from L2 the parts once per block of 256 or 128 samples: a quarter or half as much
-// again. With slack, arithmetic takes longer than the bytes: N R C^2 multiply-adds.
+// again. With slack, arithmetic takes longer than the bytes forward: N R (2 C + U) multiply-adds
+// for U entries that are undecided (decided.cuh), N R C^2 where all are formed.
 //
-// Thread mappings: a lane per sample (lone.cuh); with slack or more than ten classes two lanes
+// Thread mappings: a lane per sample (lone.cuh), with slack too if it is forward and there are up
+// to twenty parts (lone_slack.cuh); else with slack, or more than ten classes, two lanes
 // (pair.cuh).
 #pragma once
 
