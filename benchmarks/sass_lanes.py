@@ -187,7 +187,7 @@ def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> R
     d, other, a, b, given, *low = code.operands
     a, b, given = get(a), get(b), x.predicate(given)
     how = next(
-        flag for flag in code.flags if flag[:2] in ("LT", "LE", "GT", "GE", "EQ", "NE", "NA")
+        flag for flag in code.flags if flag[:2] in ("LT", "LE", "GT", "GE", "EQ", "NE", "NA", "NU")
     )
     if "EX" in code.flags:
         below = x.predicate(low[0])
@@ -200,10 +200,10 @@ def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> R
             if how == "EQ":
                 return (x == y) & below(w)
             return strict(x, y) | ((x == y) & below(w))
-    elif how == "NAN":
+    elif how in ("NAN", "NUM"):
 
         def test(w):
-            return np.isnan(a(w)) | np.isnan(b(w))
+            return (np.isnan(a(w)) | np.isnan(b(w))) == (how == "NAN")
     elif how.endswith("U"):
         ordered = COMPARE[how[:2]]
 

@@ -41,7 +41,7 @@ PosteriorGradients = structure("PosteriorGradients", grad=U64, logits=U64, entry
 TransitionBatch = structure(
     "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32
 )  # fmt: skip
-Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
+Layout = structure("Layout", **{f"f{i}": I32 for i in range(12)})
 GroupedLayout = structure("GroupedLayout", **{f"f{i}": I32 for i in range(5)})
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
@@ -128,8 +128,7 @@ class Arrays:
 
     def layout(self, pairs: bool = False) -> ctypes.Structure:
         layout = Layout()
-        slack = self.case.slack
-        sizes = map(I64, (self.case.c, self.case.r, slack, pairs or slack))
+        sizes = map(I64, (self.case.c, self.case.r, self.case.slack, pairs))
         plans().narrow(*sizes, ctypes.byref(layout))
         return layout
 
@@ -178,7 +177,7 @@ def cases() -> list[Case]:
     ):  # fmt: skip
         size = (n, c, r, slack)
         if c == 10:
-            given = "pair" if slack else "lone"
+            given = "lone_slack" if slack else "lone"
             found += [
                 Case("clean_posterior", f"{clean}_narrow_kernels",
                      f"clean_posterior_{given}<float>",
@@ -191,10 +190,11 @@ def cases() -> list[Case]:
             kind = "pair<float, 5, true>" if slack else "lone<float>"
             tiled = "<16, 1, float, float>"
             found += [
-                Case("loss", narrow, f"transition_loss_{kind}",
+                Case("loss", narrow, f"transition_loss_{given}<float>",
                      lambda a: [a.labelled(), a.layout(), RULE, outputs(a)], *size),
                 Case("loss backward", narrow, f"transition_loss_backward_{kind}",
-                     lambda a: [a.labelled(), a.layout(), RULE, gradients(a)], *size),
+                     lambda a: [a.labelled(), a.layout(pairs=a.case.slack), RULE, gradients(a)],
+                     *size),
             ]  # fmt: skip
         else:
             tiled, mapping = "<32, 4, float, float>", f"<float, 4, true, {str(slack).lower()}>"

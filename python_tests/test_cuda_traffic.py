@@ -40,7 +40,8 @@ def test_losses(n, c, slack):
     with recording() as launches:
         cuda_labels.run_loss(cuda_labels.batch_of(n, c, 20, slack))
     kind = "grouped" if c == 100 else "pair" if slack or c == 14 else "lone"
-    expected = [f"transition_loss_{kind}", f"transition_loss_backward_{kind}"]
+    forward = "lone_slack" if slack and c == 10 else kind
+    expected = [f"transition_loss_{forward}", f"transition_loss_backward_{kind}"]
     if c == 100 and slack:
         expected = ["row_sums", *expected]
     assert check(launches, n, c, 20, bool(slack)) == expected
@@ -52,7 +53,7 @@ def test_clean_posterior(n, c, slack):
     with recording() as launches:
         cuda_labels.run_posterior(cuda_labels.batch_of(n, c, 20, slack), torch.randn(n, c))
     seen = check(launches, n, c, 20, bool(slack))
-    kinds = ("grouped", "grouped") if c == 100 else ("pair" if slack else "lone", "pair")
+    kinds = ("grouped", "grouped") if c == 100 else ("lone_slack" if slack else "lone", "pair")
     assert seen[-2:] == [f"clean_posterior_{kinds[0]}", f"clean_posterior_backward_{kinds[1]}"]
 
 

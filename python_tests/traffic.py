@@ -55,7 +55,7 @@ LEAST: dict[str, Least] = {
     "simplex_project_short_backward": lambda c, r, slack, e: 12 * r,
     "simplex_weights_lanes": lambda c, r, slack, e: 12 * r,
 }
-MAPPINGS = ("_lone", "_pair", "_grouped", "_wide")
+MAPPINGS = ("_lone", "_lone_slack", "_pair", "_grouped", "_wide")
 # These leave sums over samples in scratch memory.
 SUM_UP = ("spread_plain", "spread_revised", "spread_parts")
 

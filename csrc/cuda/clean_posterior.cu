@@ -12,11 +12,14 @@ namespace {
 template <class S>
 bool launch_narrow(const LabelBatch<S>& batch, Accumulation<S>* posterior, cudaStream_t stream) {
   if constexpr (sizeof(Accumulation<S>) == 4) {
-    const NarrowPlan plan(batch);
+    const auto plan = NarrowPlan::forward(batch);
     if (!plan.blocks || batch.classes > kLoneClasses) return false;
     const auto bytes = static_cast<size_t>(plan.layout.bytes);
     if (plan.pairs) {
       PTD_LAUNCH(clean_posterior_pair<S>, plan.blocks, plan.threads, bytes, stream, batch,
+                 plan.layout, posterior);
+    } else if (batch.slack) {
+      PTD_LAUNCH(clean_posterior_lone_slack<S>, plan.blocks, plan.threads, bytes, stream, batch,
                  plan.layout, posterior);
     } else {
       PTD_LAUNCH(clean_posterior_lone<S>, plan.blocks, plan.threads, bytes, stream, batch,

@@ -5,14 +5,15 @@
 //   forward    N (l C + 4 C + 4 R + 8) + 4 R C^2       with slack + 4 (N C + C^2), the row sums
 //   backward   N (2 l C + 4 C + 4 R + 8) + 4 R C^2     with slack + 4 (N C + C^2)
 // These kernels move just that, in whole lines, and from L2 the parts once per block. With slack,
-// arithmetic takes longer than the bytes forward: N R C^2 multiply-adds.
+// arithmetic takes longer than the bytes forward: N R (2 C + U) multiply-adds for U entries that
+// are undecided (decided.cuh), N R C^2 where all are formed.
 //
-// Thread mappings: a lane per sample (lone.cuh); with slack, and backward, where a lane alone has
-// too few registers, two lanes (pair.cuh).
+// Thread mappings: a lane per sample (lone.cuh), with slack up to twenty parts (lone_slack.cuh);
+// beyond that, and backward, where a lane alone has too few registers, two lanes (pair.cuh).
 #pragma once
 
 #include "clean_posterior_sample.cuh"
-#include "lone.cuh"
+#include "lone_slack.cuh"
 #include "pair.cuh"
 
 namespace ptd {
@@ -46,6 +47,28 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
     if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q;
   });
+  write_tile(rows, result, range.first, range.count, batch.classes);
+}
+
+template <class S>
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
+    clean_posterior_lone_slack(LabelBatch<S> batch, NarrowLayout layout,
+                               float* result) {  // [N, C]
+  PTD_DYNAMIC_SHARED(unsigned char, shared);
+  const NarrowRange<kLoneSamples> range(batch.samples, turn_of_warp());
+  unsigned char* const tile = shared + layout.tiles + warp_id() * layout.tile_bytes;
+  const int sample = lane_id() < range.count ? lane_id() : 0;
+  const Lone lone = lone_slack_sample(batch, layout, range, sample, shared, tile);
+  if (range.count == 0) return;
+  LoneTeam<float> team;
+  float q[kLoneClasses];
+  posterior_of(batch, lone.share, lone.label, team, q);
+  __syncwarp();  // weights make room for results
+  float* const rows = reinterpret_cast<float*>(tile);
+#pragma unroll
+  for (int v = 0; v < kLoneClasses; ++v) {
+    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q[v];
+  }
   write_tile(rows, result, range.first, range.count, batch.classes);
 }
 
@@ -124,6 +147,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
 
 #define PTD_NARROW(S)                                                                           \
   template __global__ void clean_posterior_lone<S>(LabelBatch<S>, NarrowLayout, float*);        \
+  template __global__ void clean_posterior_lone_slack<S>(LabelBatch<S>, NarrowLayout, float*);  \
   template __global__ void clean_posterior_pair<S>(LabelBatch<S>, NarrowLayout, float*);        \
   template __global__ void clean_posterior_backward_pair<S, true>(LabelBatch<S>, NarrowLayout,  \
                                                                   CleanPosteriorGradients<S>);  \

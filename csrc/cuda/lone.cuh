@@ -1,23 +1,28 @@
 // Up to ten classes and no slack: a lane per sample, with all its classes in registers. Weights
-// pass through the warp's tile ten parts at a time.
+// pass through the warp's tile ten parts at a time: every other pair of parts, so that the first
+// ten ask for all sectors of twenty, and a sample waits for memory but once. The ten that were left
+// out come from a cache.
 #pragma once
 
 #include "narrow.cuh"
 
 namespace ptd {
 
-// kLoneParts weights of each of a warp's samples, on their way to shared memory: [32, kLoneParts]
-// there. Five lanes take a row, a pair of numbers each; 30 of them six rows at a time.
+// Weights j0, j0 + 1, j0 + 4, j0 + 5, ... of each of a warp's samples, on their way to shared
+// memory: [32, kLoneParts] there, zeros beyond the last. Five lanes take a row, a pair of numbers
+// each; 30 of them six rows at a time.
 struct WeightsInFlight {
   static constexpr int kLanes = kLoneParts / 2, kRows = kWarp / kLanes;
   static constexpr int kSteps = (kLoneSamples + kRows - 1) / kRows;
   float2 of[kSteps];
 
-  // Whether they go in pairs, which must not cross 8-byte boundaries. The last few parts, if they
-  // are fewer than kLoneParts, go one by one.
-  static __device__ __forceinline__ bool in_pairs(const Rows<const float>& weights, int parts,
-                                                  int j0) {
-    return weights.flat && parts % 2 == 0 && j0 + kLoneParts <= parts;
+  // 0, 2, 20, 22, 40, ...: all j0 in turn.
+  static __device__ __forceinline__ int after(int j0) {
+    return j0 % 4 ? j0 + 2 * kLoneParts - 2 : j0 + 2;
+  }
+  // Whether they are read in pairs, which must not cross 8-byte boundaries.
+  static __device__ __forceinline__ bool in_pairs(const Rows<const float>& weights, int parts) {
+    return weights.flat && parts % 2 == 0;
   }
   // Whether this lane has a row at a step, of `count`.
   static __device__ __forceinline__ bool takes(int step, int count) {
@@ -26,19 +31,21 @@ struct WeightsInFlight {
 
   __device__ __forceinline__ void load(const Rows<const float>& weights, int64_t first, int count,
                                        int j0, int parts) {
-    if (!in_pairs(weights, parts, j0)) return;
-    const int row = lane_id() / kLanes, j = j0 + 2 * (lane_id() % kLanes);
+    const int row = lane_id() / kLanes, j = j0 + 4 * (lane_id() % kLanes);
+    const bool any = in_pairs(weights, parts) && j < parts;
     const float* from = weights.data + (first + row) * parts + j;
 #pragma unroll
     for (int a = 0; a < kSteps; ++a, from += kRows * parts) {
-      if (takes(a, count)) of[a] = *reinterpret_cast<const float2*>(from);
+      // Not left as it was, which would take registers from the load before up to here.
+      of[a] = {0.0f, 0.0f};
+      if (any && takes(a, count)) of[a] = *reinterpret_cast<const float2*>(from);
     }
   }
 
   __device__ __forceinline__ void store(const Rows<const float>& weights, int64_t first, int count,
                                         int j0, int parts,
                                         float* tile) const {  // [32, kLoneParts]
-    if (in_pairs(weights, parts, j0)) {
+    if (in_pairs(weights, parts)) {
 #pragma unroll
       for (int a = 0; a < kSteps; ++a) {
         float2* const to = reinterpret_cast<float2*>(tile) + lane_id() + kLanes * kRows * a;
@@ -48,33 +55,39 @@ struct WeightsInFlight {
     }
 #pragma unroll 1
     for (int t = lane_id(); t < count * kLoneParts; t += kWarp) {
-      const int j = j0 + t % kLoneParts;
-      if (j < parts) tile[t] = weight_at(weights, first + t / kLoneParts, j);
+      const int of_row = t % kLoneParts, j = j0 + 4 * (of_row / 2) + of_row % 2;
+      tile[t] = j < parts ? weight_at(weights, first + t / kLoneParts, j) : 0.0f;
     }
   }
 };
 
-// column += the first `count` of the staged parts. Pitches are even.
-__device__ __forceinline__ void add_staged_parts(const float* h,     // [kLoneParts]
-                                                 const float* part,  // [count, row_pitch]
-                                                 int row_pitch, int count,
-                                                 float (&column)[kLoneClasses]) {
-  const auto add = [&](float weight) {
+// column += weight * part. Pitches are even.
+__device__ __forceinline__ void add_part(float weight,
+                                         const float* part,  // shared, [kLoneClasses]
+                                         float (&column)[kLoneClasses]) {
 #pragma unroll
-    for (int v = 0; v < kLoneClasses; v += 2) {
-      const float2 two = *reinterpret_cast<const float2*>(part + v);
-      column[v] += weight * two.x;
-      column[v + 1] += weight * two.y;
-    }
-    part += row_pitch;
-  };
-#pragma unroll 1
-  for (int j = 0; j + 2 <= count; j += 2) {
-    const float2 two = *reinterpret_cast<const float2*>(h + j);
-    add(two.x);
-    add(two.y);
+  for (int v = 0; v < kLoneClasses; v += 2) {
+    const float2 two = *reinterpret_cast<const float2*>(part + v);
+    column[v] += weight * two.x;
+    column[v + 1] += weight * two.y;
   }
-  if (count % 2) add(h[count - 1]);
+}
+
+// column += the staged parts, of which there are `left` from the first to the last of all.
+__device__ __forceinline__ void add_staged_parts(const float* h,     // [kLoneParts]
+                                                 const float* part,  // [left, row_pitch]
+                                                 int row_pitch, int left,
+                                                 float (&column)[kLoneClasses]) {
+  const int whole = (left + 2) / 4, pairs = 2 * whole < kLoneParts ? whole : kLoneParts / 2;
+#pragma unroll 1
+  for (int p = 0; p < pairs; ++p) {
+    const float2 two = *reinterpret_cast<const float2*>(h + 2 * p);
+    add_part(two.x, part, column);
+    part += row_pitch;
+    add_part(two.y, part, column);
+    part += 3 * row_pitch;
+  }
+  if (left == 4 * pairs + 1) add_part(h[2 * pairs], part, column);
 }
 
 // A lane's sample.
@@ -98,8 +111,9 @@ __device__ __forceinline__ Lone lone_sample(const LabelBatch<S>& batch, const Na
   h.load(batch.weights, range.first, range.count, 0, parts);
   const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample) : 0;
   stage_parts(batch, layout, V > classes, reinterpret_cast<float*>(shared));
-  z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
   __syncthreads();
+  z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
+  __syncwarp();
 
   Lone lone;
   lone.label = class_of(batch, y);
@@ -113,20 +127,19 @@ __device__ __forceinline__ Lone lone_sample(const LabelBatch<S>& batch, const Na
     share.column[v] = 0.0f;
   }
   float* const weights = reinterpret_cast<float*>(tile);
-  const float* part =
+  const float* const column =
       reinterpret_cast<const float*>(shared) + class_or_first(lone.label) * layout.column_pitch;
 #pragma unroll 1
-  for (int j0 = 0; j0 < parts; j0 += kLoneParts) {
+  for (int j0 = 0; j0 < parts; j0 = WeightsInFlight::after(j0)) {
     __syncwarp();
     h.store(batch.weights, range.first, range.count, j0, parts, weights);
-    // The next are under way while these are used.
-    h.load(batch.weights, range.first, range.count, j0 + kLoneParts, parts);
     __syncwarp();
-    const int count = parts - j0 < kLoneParts ? parts - j0 : kLoneParts;
     if (range.count > 0) {
-      add_staged_parts(weights + sample * kLoneParts, part, layout.row_pitch, count, share.column);
+      add_staged_parts(weights + sample * kLoneParts, column + j0 * layout.row_pitch,
+                       layout.row_pitch, parts - j0, share.column);
     }
-    part += kLoneParts * layout.row_pitch;
+    // Not before: there are no registers for them.
+    h.load(batch.weights, range.first, range.count, WeightsInFlight::after(j0), parts);
   }
 #pragma unroll
   for (int v = 0; v < V; ++v) {

@@ -16,21 +16,27 @@ __device__ __forceinline__ void write_loss(const LossOutputs<T>& out, double los
   *out.total_weight = T(weight);
 }
 
-// Sums over the block, of at most kWarps warps, in thread 0 alone.
+// Sums over the block, of at most kWarps warps, in thread 0 alone. Losses are added up in lanes 0
+// to 15 and weights in the others, by one butterfly for both.
 template <int kWarps>
 __device__ __forceinline__ void sum_block(double& loss, double& weight,
                                           double (&scratch)[2][kWarps]) {
-  loss = lanes_sum<kWarp>(loss);
-  weight = lanes_sum<kWarp>(weight);
-  if (lane_id() == 0) {
-    scratch[0][warp_id()] = loss;
-    scratch[1][warp_id()] = weight;
-  }
+  constexpr int kHalf = kWarp / 2;
+  const int what = lane_id() / kHalf, warps = static_cast<int>(blockDim.x) / kWarp;
+  double sum = what ? weight : loss;
+  sum += __shfl_xor_sync(0xffffffffu, what ? loss : weight, kHalf);
+  sum = lanes_sum<kHalf>(sum);
+  if (lane_id() % kHalf == 0) scratch[what][warp_id()] = sum;
   __syncthreads();
   if (warp_id() > 0) return;
-  const bool inside = lane_id() < static_cast<int>(blockDim.x) / kWarp;
-  loss = lanes_sum<kWarp>(inside ? scratch[0][lane_id()] : 0.0);
-  weight = lanes_sum<kWarp>(inside ? scratch[1][lane_id()] : 0.0);
+  sum = 0.0;
+#pragma unroll
+  for (int w = 0; w < kWarps; w += kHalf) {
+    const int warp = w + lane_id() % kHalf;
+    if (warp < warps) sum += scratch[what][warp];
+  }
+  loss = lanes_sum<kHalf>(sum);
+  weight = __shfl_xor_sync(0xffffffffu, loss, kHalf);
 }
 
 // Called once by all threads of every block, with the sums of what each thread has seen.

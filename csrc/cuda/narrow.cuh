@@ -19,8 +19,10 @@ struct NarrowRange {
   int64_t first;
   int count;
 
-  __device__ __forceinline__ explicit NarrowRange(int64_t samples) {
-    first = (int64_t(blockIdx.x) * (blockDim.x / kWarp) + warp_id()) * kSamples;
+  __device__ __forceinline__ explicit NarrowRange(int64_t samples)
+      : NarrowRange(samples, int64_t(blockIdx.x) * (blockDim.x / kWarp) + warp_id()) {}
+  __device__ __forceinline__ NarrowRange(int64_t samples, int64_t turn) {
+    first = turn * kSamples;
     const int64_t left = samples - first;
     count = left < 0 ? 0 : left < kSamples ? int(left) : kSamples;
   }
@@ -57,6 +59,17 @@ __device__ __forceinline__ void stage_parts(const LabelBatch<S>& batch, const Na
     const int k = t / layout.column_pitch, in_column = t % layout.column_pitch;
     const bool a_part = in_column < batch.parts * layout.row_pitch && k < classes;
     if (!a_part || in_column % layout.row_pitch >= classes) to[t] = 0.0f;
+  }
+}
+
+// The slack likewise, column after column.
+template <class S>
+__device__ __forceinline__ void stage_slack(const LabelBatch<S>& batch,
+                                            float* to) {  // [C, 16]
+#pragma unroll 1
+  for (int t = threadIdx.x; t < kNarrowSlackPitch * batch.classes; t += blockDim.x) {
+    const int i = t % kNarrowSlackPitch;
+    to[t] = i < batch.classes ? slack_at(batch, i, t / kNarrowSlackPitch) : 0.0f;
   }
 }
 

@@ -5,6 +5,7 @@
 
 namespace ptd {
 
+constexpr unsigned kProcessors = 80;  // of a V100
 constexpr int kNarrowMostWarps = 16;
 constexpr int kNarrowMostThreads = 32 * kNarrowMostWarps;
 constexpr int kNarrowMaxClasses = 14;
@@ -12,6 +13,8 @@ constexpr int kNarrowSlackPitch = 16;
 constexpr int kLoneClasses = 10;  // the most that a lane alone has registers for
 constexpr int kLoneSamples = 32;  // of a warp: a lane for each
 constexpr int kLoneParts = 10;    // staged at a time
+constexpr int kSlackParts = 20;   // the most that a lane alone has registers for, with slack
+constexpr int kEntryPitch = 24;   // of an entry with that many parts (decided.cuh)
 constexpr int kPairSamples = 16;  // of a warp: two lanes for each
 
 struct NarrowLayout {
@@ -21,14 +24,17 @@ struct NarrowLayout {
   // and e / (R C), for every e that shared memory has room for.
   unsigned by_row, by_column;
   int slack;              // [C, 16] floats; in bytes, as what follows
+  int table;              // [C, C + 1, kEntryPitch] floats, of a lone lane with slack
   int tiles, tile_bytes;  // one for each warp
   int bytes;
 };
 
 #ifndef __CUDACC_RTC__
 
-// Whether samples have to have two lanes.
-inline bool in_pairs(int classes, bool has_slack) { return has_slack || classes > kLoneClasses; }
+// Whether samples have to have two lanes: backward with slack they do, for want of registers.
+inline bool in_pairs(int classes, int parts, bool has_slack, bool backward) {
+  return classes > kLoneClasses || (has_slack && (backward || parts > kSlackParts));
+}
 
 inline unsigned reciprocal(int divisor) {  // more than one
   return static_cast<unsigned>((uint64_t(1) << 32) / static_cast<uint64_t>(divisor) + 1);
@@ -48,7 +54,9 @@ inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, bool p
   layout.by_row = reciprocal(classes);
   layout.by_column = reciprocal(parts * classes);
   layout.slack = round_up(layout.padded * 4, 16);
-  layout.tiles = layout.slack + (has_slack ? classes * kNarrowSlackPitch * 4 : 0);
+  layout.table = layout.slack + (has_slack ? classes * kNarrowSlackPitch * 4 : 0);
+  const int entries = has_slack && !pairs ? classes * (classes + 1) : 0;
+  layout.tiles = layout.table + entries * kEntryPitch * 4;
   // In turn rows of logits, of weights (a lone lane's: some at a time) and of results.
   const int staged = pairs ? parts : kLoneParts, samples = pairs ? kPairSamples : kLoneSamples;
   layout.tile_bytes = samples * (staged > classes ? staged : classes) * 4;

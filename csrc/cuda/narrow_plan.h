@@ -13,8 +13,13 @@ struct NarrowPlan {
   NarrowLayout layout;
 
   template <class S>
-  explicit NarrowPlan(const LabelBatch<S>& batch)
-      : NarrowPlan(batch, in_pairs(batch.classes, batch.slack != nullptr)) {}
+  static NarrowPlan forward(const LabelBatch<S>& batch) {
+    return {batch, in_pairs(batch.classes, batch.parts, batch.slack != nullptr, false)};
+  }
+  template <class S>
+  static NarrowPlan backward(const LabelBatch<S>& batch) {
+    return {batch, in_pairs(batch.classes, batch.parts, batch.slack != nullptr, true)};
+  }
 
   template <class S>
   NarrowPlan(const LabelBatch<S>& batch, bool pairs) : pairs(pairs) {
@@ -25,7 +30,10 @@ struct NarrowPlan {
     layout = narrow_layout(batch.classes, batch.parts, has_slack, pairs, warps);
     threads = static_cast<unsigned>(warps * kWarp);
     const int64_t each = warps * (pairs ? kPairSamples : kLoneSamples);
-    const int64_t wanted = ceil_div(batch.samples, each);
+    int64_t wanted = ceil_div(batch.samples, each);
+    // As many for each multiprocessor: of a few blocks, one more than others have takes long.
+    if (has_slack && !pairs && wanted > kProcessors)
+      wanted = ceil_div(wanted, kProcessors) * kProcessors;
     blocks = static_cast<unsigned>(wanted > 1 ? wanted : 1);
   }
 };

@@ -42,14 +42,7 @@ struct PairTile {
     if (batch.weights.data) h.load(batch.weights, range.first, range.count, parts);
     const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample) : 0;
     stage_parts(batch, layout, 2 * V > classes, reinterpret_cast<float*>(to));
-    if constexpr (kSlack) {
-      float* const slack = reinterpret_cast<float*>(to + layout.slack);
-#pragma unroll 1
-      for (int t = threadIdx.x; t < kNarrowSlackPitch * classes; t += blockDim.x) {
-        const int i = t % kNarrowSlackPitch;
-        slack[t] = i < classes ? slack_at(batch, i, t / kNarrowSlackPitch) : 0.0f;
-      }
-    }
+    if constexpr (kSlack) stage_slack(batch, reinterpret_cast<float*>(to + layout.slack));
     rows_of_z.store(batch.logits, range.first, range.count, classes, logits);
     __syncwarp();
 #pragma unroll

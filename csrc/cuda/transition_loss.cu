@@ -14,7 +14,7 @@ static_assert(kMostLossClassesDouble == kMostClasses<double>);
 
 template <class S>
 int64_t blocks_of(const LabelBatch<S>& batch) {
-  const NarrowPlan narrow(batch);
+  const auto narrow = NarrowPlan::forward(batch);
   if (narrow.blocks) return narrow.blocks;
   return is_grouped(batch) ? GroupedPlan(batch).blocks : WidePlan(batch).blocks;
 }
@@ -39,7 +39,7 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
     const cudaError_t error = cudaMemsetAsync(out.ticket, 0, sizeof(unsigned), stream);
     if (error != cudaSuccess) return error;
   }
-  const NarrowPlan narrow(batch);
+  const auto narrow = NarrowPlan::forward(batch);
   if constexpr (sizeof(Accumulation<S>) == 4) {
     if (narrow.blocks) {
       const auto bytes = static_cast<size_t>(narrow.layout.bytes);
@@ -48,6 +48,9 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
           PTD_LAUNCH((transition_loss_pair<S, V, kSlack>), narrow.blocks, narrow.threads, bytes,
                      stream, batch, narrow.layout, rule, out);
         });
+      } else if (batch.slack) {
+        PTD_LAUNCH(transition_loss_lone_slack<S>, narrow.blocks, narrow.threads, bytes, stream,
+                   batch, narrow.layout, rule, out);
       } else {
         PTD_LAUNCH(transition_loss_lone<S>, narrow.blocks, narrow.threads, bytes, stream, batch,
                    narrow.layout, rule, out);
@@ -79,7 +82,7 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
                                             const LossGradients<S>& grads, cudaStream_t stream) {
   constexpr int kWideV = kWideClasses<Accumulation<S>>;
   if (batch.samples == 0) return cudaSuccess;
-  const NarrowPlan narrow(batch);
+  const auto narrow = NarrowPlan::backward(batch);
   if constexpr (sizeof(Accumulation<S>) == 4) {
     if (narrow.blocks) {
       const auto bytes = static_cast<size_t>(narrow.layout.bytes);

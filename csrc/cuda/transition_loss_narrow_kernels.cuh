@@ -6,13 +6,15 @@
 //   backward   N (2 l C + 4 R + 8) + 4 R C^2        with slack + 4 (N C + C^2)
 // that is 8.4 and 11 MB at (N, C, R) = (65536, 10, 20). These kernels move just that, in whole
 // lines, and from L2 the parts once per block of 256 or 128 samples: a quarter or half as much
-// again. With slack, arithmetic takes longer than the bytes: N R C^2 multiply-adds.
+// again. With slack, arithmetic takes longer than the bytes forward: N R (2 C + U) multiply-adds
+// for U entries that are undecided (decided.cuh), N R C^2 where all are formed.
 //
-// Thread mappings: a lane per sample (lone.cuh); with slack or more than ten classes two lanes
+// Thread mappings: a lane per sample (lone.cuh), with slack too if it is forward and there are up
+// to twenty parts (lone_slack.cuh); else with slack, or more than ten classes, two lanes
 // (pair.cuh).
 #pragma once
 
-#include "lone.cuh"
+#include "lone_slack.cuh"
 #include "loss_mean.cuh"
 #include "pair.cuh"
 #include "transition_loss_sample.cuh"
@@ -28,6 +30,24 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_sample(batch, layout, range, sample, shared,
                                 shared + layout.tiles + warp_id() * layout.tile_bytes);
+  LoneTeam<float> team;
+  LossSums seen;
+  if (lane_id() < range.count) {
+    const float loss = loss_of(batch, rule, lone.share, lone.label, team);
+    seen.add(rule, out, range.first + sample, lone.label, loss);
+  }
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+}
+
+template <class S>
+__global__ void __launch_bounds__(kNarrowMostThreads, 2)
+    transition_loss_lone_slack(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
+                               LossOutputs<float> out) {
+  PTD_DYNAMIC_SHARED(unsigned char, shared);
+  const NarrowRange<kLoneSamples> range(batch.samples, turn_of_warp());
+  const int sample = lane_id() < range.count ? lane_id() : 0;
+  const Lone lone = lone_slack_sample(batch, layout, range, sample, shared,
+                                      shared + layout.tiles + warp_id() * layout.tile_bytes);
   LoneTeam<float> team;
   LossSums seen;
   if (lane_id() < range.count) {
@@ -135,6 +155,8 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
 #define PTD_LONE(S)                                                                              \
   template __global__ void transition_loss_lone<S>(LabelBatch<S>, NarrowLayout, LossRule<float>, \
                                                    LossOutputs<float>);                          \
+  template __global__ void transition_loss_lone_slack<S>(LabelBatch<S>, NarrowLayout,            \
+                                                         LossRule<float>, LossOutputs<float>);   \
   template __global__ void transition_loss_backward_lone<S>(LabelBatch<S>, NarrowLayout,         \
                                                             LossRule<float>, LossGradients<S>);
 #define PTD_PAIR(S, V, kSlack)                                           \

@@ -1,0 +1,106 @@
+"""Entries of T(x) + slack whose clamping is decided once for all samples (csrc/cuda/decided.cuh).
+
+Each case is run with few parts, with as many as a lane has registers for, and with too many for
+that, where all entries are formed.
+"""
+
+import math
+
+import pytest
+import torch
+from cuda_labels import batch_of, run_loss, run_posterior
+from emulator.harness import compiler
+from test_cuda_transition_loss import check
+
+from ptd_ext import reference
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+SIZES = [(37, c, r) for c in (2, 10, 14) for r in (1, 20, 33)]
+sizes = pytest.mark.parametrize("size", SIZES)
+
+
+def check_both(batch):
+    check(batch, wanted=("logits", "slack"), reduction="none")
+    exact = batch.double()
+    posterior, _ = run_posterior(batch, torch.ones_like(batch.logits))
+    expected = exact.define(reference.clean_posterior)
+    torch.testing.assert_close(posterior.double(), expected.detach(), rtol=0, atol=2e-5)
+
+
+@sizes
+def test_zero_slack_decides_all(size):
+    batch = batch_of(*size, 0.0)
+    check_both(batch)
+    without = run_loss(batch_of(*size))[0]
+    torch.testing.assert_close(run_loss(batch)[0], without, rtol=1e-5, atol=1e-6)
+
+
+@sizes
+@pytest.mark.parametrize("scale", [0.003, 0.05, 2.0])
+def test_some_undecided(size, scale):
+    check_both(batch_of(*size, scale, seed=1))
+
+
+@sizes
+def test_rows_of_every_kind(size):
+    """Never clamped, always clamped, undecided and mixed."""
+    batch = batch_of(*size, 0.0, seed=2)
+    c = batch.slack.shape[0]
+    batch.parts = (batch.parts + 0.1) / (1 + 0.1 * c)
+    batch.slack[0] = -2.0
+    batch.slack[1] = -0.05
+    batch.slack[2:, ::2] = -0.3
+    batch.slack[3:, 1::2] = -1.5
+    check_both(batch)
+
+
+@sizes
+@pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.5, -1.0])
+def test_weights_off_the_simplex(size, factor):
+    batch = batch_of(*size, 0.0, seed=3)
+    batch.slack -= 0.04  # what is clamped depends on the sum of the weights
+    batch.weights[5] *= factor
+    check_both(batch)
+
+
+@sizes
+def test_negative_weights(size):
+    batch = batch_of(*size, 0.02, seed=4)
+    if size[2] == 1:
+        pytest.skip("one weight that is negative does not sum to one")
+    batch.weights[7, 0] -= 3.0  # the sum stays
+    batch.weights[7, 1] += 3.0
+    check_both(batch)
+
+
+@sizes
+def test_a_row_with_nothing_positive_is_uniform(size):
+    batch = batch_of(*size, 0.0, seed=5)
+    batch.slack[0] = -5.0
+    batch.parts[:, 1] = 0.0
+    check_both(batch)
+
+
+@sizes
+@pytest.mark.parametrize("name", ["parts", "slack", "weights"])
+def test_nan_reaches_the_loss(size, name):
+    for value in (-1.0, 0.0, 1.0):  # of the rest of the slack
+        batch = batch_of(*size, 0.0, seed=6)
+        batch.slack += value
+        tensor = getattr(batch, name)
+        tensor[(0,) * tensor.dim()] = math.nan
+        loss, _ = run_loss(batch, reduction="none")
+        posterior, _ = run_posterior(batch, torch.ones_like(batch.logits))
+        bad = slice(0, 1) if name == "weights" else slice(None)
+        assert loss[bad].isnan().all()
+        assert posterior[bad].isnan().any(1).all()
+        if name == "weights":
+            assert loss[1:].isfinite().all()
+
+
+@sizes
+def test_results_repeat(size):
+    batch = batch_of(*size, 0.01, seed=7)
+    first, second = (run_loss(batch, seed=s, switch_probability=0.1)[0] for s in (0, 1))
+    assert torch.equal(first, second)
