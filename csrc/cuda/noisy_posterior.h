@@ -11,6 +11,18 @@ namespace ptd {
 // which eight fit a multiprocessor of a V100 at once (blocks.h).
 constexpr int64_t kMostPosteriorParts = 320;
 
+// How the launchers take the parts and slack.
+enum class PartsLayout {
+  columns,  // TransitionBatch's columns and slack
+  rows,     // its rows and slack_rows; columns will do, slowly
+  any       // either
+};
+
+// `transition`: whether gradients of more than the logits are wanted. Whether there is slack
+// counts, by the pointers of the batch, but not where they point.
+template <class T>
+PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward, bool transition);
+
 // Numbers of scratch that the forward launcher needs.
 template <class T>
 int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch);

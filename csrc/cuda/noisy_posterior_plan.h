@@ -1,0 +1,195 @@
+// Launches of the tiled mappings of noisy_posterior (noisy_posterior_tile.cuh).
+#pragma once
+
+#include "blocks.h"
+#include "noisy_posterior_lanes_kernels.cuh"
+#include "noisy_posterior_warps_kernels.cuh"
+
+namespace ptd {
+
+// Numbers of shared memory that a block of eight warps has.
+constexpr int kTiledRoom = 8 * kSharedOfWarp / int(sizeof(float));
+static_assert(kLanesWarps == 8 && kWarpsOfBlock == 8);
+
+// Forward rows of T(x) are wanted, backward columns.
+inline TiledBatch tiled_batch(const TransitionBatch<float>& batch, bool forward) {
+  const int c = batch.classes, r = batch.parts;
+  const bool rows = batch.rows && (forward || !batch.columns);
+  TiledBatch tiled{};
+  MatrixView& matrix = tiled.matrix;
+  matrix.parts = rows ? batch.rows : batch.columns;
+  matrix.slack = rows ? batch.slack_rows : batch.slack;
+  matrix.inner = rows ? c * c : c;
+  // Between neighbours in a row of T(x), and in a column.
+  const int in_row = rows ? 1 : r * c, in_column = rows ? c : 1;
+  matrix.outer = forward ? in_column : in_row;
+  matrix.step = forward ? in_row : in_column;
+  matrix.slack_outer = forward == rows ? c : 1;
+  matrix.slack_step = forward == rows ? 1 : c;
+  matrix.slacks = matrix.slack != nullptr;
+  const auto aligned = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; };
+  matrix.vectors = matrix.step == 1 && c % 4 == 0 && aligned(matrix.parts) && aligned(matrix.slack);
+  tiled.weights = batch.weights;
+  tiled.samples = batch.samples;
+  tiled.classes = c;
+  tiled.parts = r;
+  return tiled;
+}
+
+inline bool has_slack(const TransitionBatch<float>& batch) {
+  return batch.slack || batch.slack_rows;
+}
+
+inline unsigned tiled_blocks(int64_t samples, int each) {
+  return static_cast<unsigned>((samples + each - 1) / each);
+}
+
+// A launch of the kernels of noisy_posterior_lanes_kernels.cuh; of no blocks where it does not fit.
+struct LanesPlan {
+  unsigned grid = 0;
+  int tiles, sharing, staged;
+  size_t shared;
+
+  explicit LanesPlan(const TransitionBatch<float>& batch) {
+    // Fewer samples to a block where they are few, so that more multiprocessors have work.
+    constexpr int64_t kManySamples = 32768;
+    for (const int wanted : {4, 8}) {
+      if (wanted == 4 && batch.samples < kManySamples) continue;
+      *this = LanesPlan(batch, wanted);
+      if (grid) return;
+    }
+  }
+
+  LanesPlan(const TransitionBatch<float>& batch, int sharing)
+      : tiles(kLanesWarps / sharing), sharing(sharing) {
+    if (batch.classes <= 10)
+      fit<LaneTile<2, 5>>(batch);
+    else if (batch.classes <= kRowLanes)
+      fit<LaneTile<4, 4>>(batch);
+  }
+
+  // run.template operator()<Q, K>()
+  template <class Run>
+  static void run_with(const TransitionBatch<float>& batch, const Run& run) {
+    if (batch.classes <= 10) return run.template operator()<2, 5>();
+    run.template operator()<4, 4>();
+  }
+
+  TiledBatch apply(TiledBatch batch) const {
+    batch.tiles = tiles;
+    batch.sharing = sharing;
+    batch.staged = staged;
+    return batch;
+  }
+
+ private:
+  template <class Tile>
+  void fit(const TransitionBatch<float>& batch) {
+    const int c = batch.classes, row = (batch.parts + has_slack(batch)) * Tile::kColumns;
+    const int fixed = tiles * (batch.parts * Tile::kPitch + c * Tile::kSamples);
+    staged = fixed < kTiledRoom ? (kTiledRoom - fixed) / row : 0;
+    if (staged > c) staged = c;
+    if (staged < c && staged > sharing) staged -= staged % sharing;
+    if (staged < c && 2 * staged < sharing) return;  // most warps would have no row
+    const int sums = kLanesWarps * c * Tile::kPitch, all = fixed + staged * row;
+    shared = sizeof(float) * size_t(sums > all ? sums : all);
+    grid = tiled_blocks(batch.samples, tiles * Tile::kSamples);
+  }
+};
+
+// A launch of the kernels of noisy_posterior_warps_kernels.cuh; of no blocks where it does not fit.
+struct WarpsPlan {
+  unsigned grid = 0;
+  int each, tiles, sharing, staged;
+  WarpsLayout layout;
+
+  // With fewer samples some multiprocessors would have no block; the wide kernels divide a tile's
+  // columns among blocks.
+  static constexpr int64_t kFewestSamples = 5120;
+
+  explicit WarpsPlan(const TransitionBatch<float>& batch) {
+    constexpr int kLeast = 6;  // slices between barriers
+    const int c = batch.classes, slices = batch.parts + has_slack(batch);
+    if (c <= 32 || c > kMostClassesOfWarps) return;
+    // Four or five columns a lane, whichever has less padding; and a warp at least must load.
+    const int fours = (c + 15) / 16, fives = (c + 19) / 20;
+    each = fours < kWarpsOfBlock && 16 * fours < 20 * fives ? 4 : 5;
+    sharing = each == 4 ? fours : fives;
+    tiles = sharing <= 3 ? 6 / sharing : 1;
+    layout.samples = tiles * kWarp;
+    layout.computing = tiles * sharing;
+    layout.coefficients = tiles * batch.parts * LaneTile<kWarpsQ, 4>::kPitch;
+    layout.tops = layout.coefficients + 4 * layout.samples;
+    layout.inverses = layout.tops + layout.samples;
+    layout.uniforms = layout.inverses + layout.samples;
+    layout.sums = layout.uniforms + layout.samples;
+    layout.rows = layout.sums + 2 * sharing * layout.samples;
+    layout.pitch = sharing * kWarpsQ * each;
+    layout.started = layout.pitch * (1 + has_slack(batch));
+    const int most = (kTiledRoom - layout.rows) / (2 * layout.pitch);
+    if (most < (slices < kLeast ? slices : kLeast)) return;
+    const int chunks = (slices + most - 1) / most;
+    staged = (slices + chunks - 1) / chunks;
+    layout.numbers = layout.rows + 2 * staged * layout.pitch;
+    grid = tiled_blocks(batch.samples, layout.samples);
+  }
+
+  // run.template operator()<K>()
+  template <class Run>
+  void run_with(const Run& run) const {
+    if (each == 4) return run.template operator()<4>();
+    run.template operator()<5>();
+  }
+
+  TiledBatch apply(TiledBatch batch) const {
+    batch.tiles = tiles;
+    batch.sharing = sharing;
+    batch.staged = staged;
+    return batch;
+  }
+  size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
+};
+
+template <class Z>
+void launch_lanes(const LanesPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
+                  float* posterior, float* row_sums, cudaStream_t stream) {
+  const TiledBatch tiled = plan.apply(tiled_batch(batch, true));
+  plan.run_with(batch, [&]<int Q, int K>() {
+    PTD_LAUNCH((noisy_posterior_lanes<Q, K, Z>), plan.grid, kLanesBlock, plan.shared, stream, tiled,
+               logits, posterior, row_sums);
+  });
+}
+
+template <class Z>
+void launch_lanes_backward(const LanesPlan& plan, const TransitionBatch<float>& batch,
+                           const Z* logits, const float* grad, const float* row_sums,
+                           Z* grad_logits, float* entries, float* rows, cudaStream_t stream) {
+  const TiledBatch tiled = plan.apply(tiled_batch(batch, false));
+  plan.run_with(batch, [&]<int Q, int K>() {
+    PTD_LAUNCH((noisy_posterior_backward_lanes<Q, K, Z>), plan.grid, kLanesBlock, plan.shared,
+               stream, tiled, logits, grad, row_sums, grad_logits, entries, rows);
+  });
+}
+
+template <class Z>
+void launch_warps(const WarpsPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
+                  float* posterior, float* row_sums, cudaStream_t stream) {
+  const TiledBatch tiled = plan.apply(tiled_batch(batch, true));
+  plan.run_with([&]<int K>() {
+    PTD_LAUNCH((noisy_posterior_warps<K, Z>), plan.grid, kWarpsBlock, plan.shared(), stream, tiled,
+               plan.layout, logits, posterior, row_sums);
+  });
+}
+
+template <class Z>
+void launch_warps_backward(const WarpsPlan& plan, const TransitionBatch<float>& batch,
+                           const Z* logits, const float* grad, const float* row_sums,
+                           Z* grad_logits, float* entries, float* rows, cudaStream_t stream) {
+  const TiledBatch tiled = plan.apply(tiled_batch(batch, false));
+  plan.run_with([&]<int K>() {
+    PTD_LAUNCH((noisy_posterior_backward_warps<K, Z>), plan.grid, kWarpsBlock, plan.shared(),
+               stream, tiled, plan.layout, logits, grad, row_sums, grad_logits, entries, rows);
+  });
+}
+
+}  // namespace ptd

@@ -1,0 +1,215 @@
+// T(x) of many samples, a row at a time, formed in registers and used at once.
+//
+//   m_c = slack_ac + sum_j h_j P^j_ac       for one a, all c
+//   sum_c += coefficient_a m_c              over all a
+//
+// Forward a is the row i of T(x), c the column k, the coefficient g_i / r_i; backward a is the
+// column k, c the row i, the coefficient G_k. A lane has K entries c of four samples, Q lanes all
+// entries that a warp has of them. So a number that a lane reads from shared memory, of weights or
+// parts, serves K or 4 multiply-adds: 20 of them for 9 numbers, in three or four loads.
+#pragma once
+
+#include "sample_tile.cuh"
+#include "scalar.cuh"
+
+namespace ptd {
+
+// blockIdx.x and threadIdx.x, read anew each time: kept in registers from the start of a kernel to
+// its end, what follows from them would take the room that the sums need.
+#ifdef __CUDA_ARCH__
+__device__ __forceinline__ int block_number() {
+  int number;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+  return number;
+}
+__device__ __forceinline__ unsigned thread_number() {
+  unsigned number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+}
+#else
+__device__ __forceinline__ int block_number() { return static_cast<int>(blockIdx.x); }
+__device__ __forceinline__ unsigned thread_number() { return threadIdx.x; }
+#endif
+__device__ __forceinline__ int warp_number() { return static_cast<int>(thread_number() / kWarp); }
+__device__ __forceinline__ int lane_number() { return static_cast<int>(thread_number() % kWarp); }
+
+// The parts and slack, from where a row of T(x), or a column, is read: entry (a, c) of part j is
+// parts[a outer + j inner + c step].
+struct MatrixView {
+  const float* parts;
+  int outer, inner, step;
+  const float* slack;  // entry (a, c) is slack[a slack_outer + c slack_step]
+  int slack_outer, slack_step;
+  int slacks;    // 1, or 0: there is none
+  bool vectors;  // rows are contiguous, and whole vectors of 16 bytes at aligned addresses
+};
+
+// What the tiled kernels take.
+struct TiledBatch {
+  const float* weights;  // [N, R], or nullptr where the one part is T
+  MatrixView matrix;
+  int64_t samples;
+  int classes, parts;
+  int tiles;    // of samples, in a block
+  int sharing;  // warps that have a tile together
+  int staged;   // rows or parts in shared memory at a time
+};
+
+template <int Q, int K>
+struct LaneTile {
+  static_assert(K == 4 || K == 5);
+  static constexpr int kEach = K;
+  static constexpr int kColumns = Q * K;              // of a warp
+  static constexpr int kSamples = kWarp / Q * kTile;  // of a warp
+  // Numbers by sample have this pitch in shared memory: neighbouring rows start four banks apart.
+  static constexpr int kPitch = kSamples + 4;
+
+  float of[kTile][K];
+
+  static __device__ __forceinline__ int first_sample(int lane = lane_id()) {
+    return lane / Q * kTile;
+  }
+  // Column v of this lane: four neighbours, so that they are one vector, and one of the rest.
+  static __device__ __forceinline__ int column(int v) {
+    const int q = lane_id() % Q;
+    return v < 4 ? 4 * q + v : 4 * Q + q;
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = 0.0f;
+    }
+  }
+
+  // What the lane has of a row in shared memory.
+  struct Entries {
+    float of[K];
+
+    __device__ __forceinline__ void load(const float* row) {
+      const float* four = row + 4 * (lane_id() % Q);
+      if constexpr (kColumns % 4 == 0) {
+        const Four<float> all = *reinterpret_cast<const Four<float>*>(four);
+#pragma unroll
+        for (int v = 0; v < 4; ++v) of[v] = all.of[v];
+      } else {  // rows start at multiples of eight bytes
+#pragma unroll
+        for (int v = 0; v < 4; v += 2) {
+          const float2 two = *reinterpret_cast<const float2*>(four + v);
+          of[v] = two.x;
+          of[v + 1] = two.y;
+        }
+      }
+      if constexpr (K == 5) of[4] = row[4 * Q + lane_id() % Q];
+    }
+  };
+
+  // = slack + h P of the first part. Rows are this warp's: of the slack, if there is any, and then
+  // of the parts.
+  __device__ __forceinline__ void start(const float* weights,  // [kPitch]
+                                        const float* row,      // [1 or 2, pitch]
+                                        int pitch, bool has_slack) {
+    Entries slack, entry;
+#pragma unroll
+    for (int v = 0; v < K; ++v) slack.of[v] = 0.0f;
+    if (has_slack) slack.load(row);
+    entry.load(has_slack ? row + pitch : row);
+    const Four<float> weight = *reinterpret_cast<const Four<float>*>(weights + first_sample());
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = slack.of[v] + weight.of[s] * entry.of[v];
+    }
+  }
+
+  // += sum_j h_j P^j over `count` parts.
+  template <int kUnroll>
+  __device__ __forceinline__ void add_parts(const float* weights,  // [count, kPitch]
+                                            const float* row,      // [count, pitch], this warp's
+                                            int pitch, int count) {
+    const float* h = weights + first_sample();
+#pragma unroll kUnroll
+    for (int j = 0; j < count; ++j, h += kPitch, row += pitch) {
+      Entries entry;
+      entry.load(row);
+      const Four<float> weight = *reinterpret_cast<const Four<float>*>(h);
+#pragma unroll
+      for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+        for (int v = 0; v < K; ++v) of[s][v] += weight.of[s] * entry.of[v];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void clamp() {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = clamp_entry(of[s][v]);
+    }
+  }
+
+  // += coefficient m.
+  __device__ __forceinline__ void add(const Four<float>& coefficient, const LaneTile& m) {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] += coefficient.of[s] * m.of[s][v];
+    }
+  }
+
+  // += g / r m, where r are the sums of the rows m; a row without a positive entry is uniform.
+  __device__ __forceinline__ void add_normalised(const Four<float>& g, const Four<float>& r,
+                                                 const LaneTile& m, int classes) {
+    Four<float> coefficient;
+    bool uniform = false;
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+      coefficient.of[s] = r.of[s] == 0.0f ? 0.0f : __fdividef(g.of[s], r.of[s]);
+      uniform = uniform || r.of[s] == 0.0f;
+    }
+    add(coefficient, m);
+    if (!uniform) return;
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+      const float share = r.of[s] == 0.0f ? __fdividef(g.of[s], static_cast<float>(classes)) : 0.0f;
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] += share;
+    }
+  }
+
+  // This lane's part of the row sums.
+  __device__ __forceinline__ Four<float> sums() const {
+    Four<float> sum;
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+      sum.of[s] = of[s][0];
+#pragma unroll
+      for (int v = 1; v < K; ++v) sum.of[s] += of[s][v];
+    }
+    return sum;
+  }
+};
+
+// Weights of the block's samples, from `first` on, transposed, by the whole block. Samples beyond
+// the last have weight zero.
+template <class Tile>
+__device__ __forceinline__ void stage_tile_weights(const TiledBatch& batch, int64_t first,
+                                                   float* to) {  // [tiles, R, kPitch]
+  const int parts = batch.parts, warps = static_cast<int>(blockDim.x) / kWarp;
+#pragma unroll 1
+  for (int j = lane_id(); j < parts; j += kWarp) {
+    const float* const from = batch.weights ? batch.weights + first * parts + j : nullptr;
+#pragma unroll 4
+    for (int n = warp_id(); n < batch.tiles * Tile::kSamples; n += warps) {
+      float weight = 0.0f;
+      if (first + n < batch.samples) weight = from ? from[n * parts] : 1.0f;
+      const int tile = n / Tile::kSamples, sample = n % Tile::kSamples;
+      to[(tile * parts + j) * Tile::kPitch + sample] = weight;
+    }
+  }
+}
+
+}  // namespace ptd
