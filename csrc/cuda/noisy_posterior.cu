@@ -139,11 +139,11 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
 
 template <class T>
 PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward, bool transition) {
-  PartsLayout layout = PartsLayout::columns;
-  if (transition) return layout;
-  with_tiled(
-      batch, [&](const LanesPlan&) { layout = PartsLayout::any; },
-      [&](const WarpsPlan&) { layout = forward ? PartsLayout::rows : PartsLayout::columns; });
+  PartsLayout layout{false, false};
+  const bool tiled = with_tiled(
+      batch, [&](const LanesPlan&) { layout.rows = true; },
+      [&](const WarpsPlan&) { (forward ? layout.rows : layout.columns) = true; });
+  if (!tiled || transition) layout.columns = true;
   return layout;
 }
 

@@ -11,15 +11,14 @@ namespace ptd {
 // which eight fit a multiprocessor of a V100 at once (blocks.h).
 constexpr int64_t kMostPosteriorParts = 320;
 
-// How the launchers take the parts and slack.
-enum class PartsLayout {
-  columns,  // TransitionBatch's columns and slack
-  rows,     // its rows and slack_rows; columns will do, slowly
-  any       // either
+// Which of TransitionBatch's pointers the launchers follow.
+struct PartsLayout {
+  bool columns;  // columns and slack
+  bool rows;     // rows and slack_rows
 };
 
-// `transition`: whether gradients of more than the logits are wanted. Whether there is slack
-// counts, by the pointers of the batch, but not where they point.
+// `transition`: whether gradients of more than the logits are wanted. Of the batch it counts
+// whether there is slack, in whichever layout, and not where pointers point.
 template <class T>
 PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward, bool transition);
 

@@ -21,31 +21,37 @@ Sizes check(const Tensor& logits, const OptionalTensor& weights, const Tensor& p
 // T(x) of a batch with the memory its pointers refer to.
 template <class T>
 struct BatchInputs {
-  OptionalTensor weights, slack;
-  Tensor matrices;  // the parts, in the layout that is wanted
+  OptionalTensor weights, columns, slack, rows, slack_rows;
   TransitionBatch<T> batch;
 
   // `transition`: whether gradients of more than the logits are wanted.
   BatchInputs(const Sizes& sizes, const OptionalTensor& given_weights, const Tensor& parts,
               const OptionalTensor& given_slack, bool forward, bool transition = false)
-      : slack(given_slack), matrices(parts), batch{} {
+      : batch{} {
     if (given_weights) weights = torch::stable::contiguous(*given_weights);
-    batch.weights = weights ? data(*weights) : nullptr;
-    batch.slack = slack ? data(*slack) : nullptr;
+    batch.weights = data(weights);
+    batch.slack = data(given_slack);
     batch.samples = sizes.samples;
     batch.classes = int(sizes.classes);
     batch.parts = int(sizes.parts);
     const PartsLayout layout = noisy_posterior_layout(batch, forward, transition);
-    const bool columns =
-        layout == PartsLayout::columns || (layout == PartsLayout::any && is_column_layout(parts));
-    matrices = columns ? parts_by_column(parts) : torch::stable::contiguous(parts);
-    if (slack) slack = columns ? by_column(*slack) : torch::stable::contiguous(*slack);
-    (columns ? batch.columns : batch.rows) = data(matrices);
-    batch.slack = slack && columns ? data(*slack) : nullptr;
-    batch.slack_rows = slack && !columns ? data(*slack) : nullptr;
+    if (layout.columns) {
+      columns = parts_by_column(parts);
+      if (given_slack) slack = by_column(*given_slack);
+    }
+    if (layout.rows) {
+      rows = torch::stable::contiguous(parts);
+      if (given_slack) slack_rows = torch::stable::contiguous(*given_slack);
+    }
+    batch.columns = data(columns);
+    batch.slack = data(slack);
+    batch.rows = data(rows);
+    batch.slack_rows = data(slack_rows);
   }
 
-  static const T* data(const Tensor& tensor) { return static_cast<const T*>(tensor.data_ptr()); }
+  static const T* data(const OptionalTensor& tensor) {
+    return tensor ? static_cast<const T*>(tensor->data_ptr()) : nullptr;
+  }
 };
 
 // run.operator()<Z, T>() with the type of the logits and the one it is accumulated in.

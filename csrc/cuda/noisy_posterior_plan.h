@@ -7,34 +7,10 @@
 
 namespace ptd {
 
-// Numbers of shared memory that a block of eight warps has.
-constexpr int kTiledRoom = 8 * kSharedOfWarp / int(sizeof(float));
-static_assert(kLanesWarps == 8 && kWarpsOfBlock == 8);
+// Numbers of shared memory that a block of so many warps has.
+constexpr int tiled_room(int warps) { return warps * kSharedOfWarp / int(sizeof(float)); }
 
-// Forward rows of T(x) are wanted, backward columns.
-inline TiledBatch tiled_batch(const TransitionBatch<float>& batch, bool forward) {
-  const int c = batch.classes, r = batch.parts;
-  const bool rows = batch.rows && (forward || !batch.columns);
-  TiledBatch tiled{};
-  MatrixView& matrix = tiled.matrix;
-  matrix.parts = rows ? batch.rows : batch.columns;
-  matrix.slack = rows ? batch.slack_rows : batch.slack;
-  matrix.inner = rows ? c * c : c;
-  // Between neighbours in a row of T(x), and in a column.
-  const int in_row = rows ? 1 : r * c, in_column = rows ? c : 1;
-  matrix.outer = forward ? in_column : in_row;
-  matrix.step = forward ? in_row : in_column;
-  matrix.slack_outer = forward == rows ? c : 1;
-  matrix.slack_step = forward == rows ? 1 : c;
-  matrix.slacks = matrix.slack != nullptr;
-  const auto aligned = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; };
-  matrix.vectors = matrix.step == 1 && c % 4 == 0 && aligned(matrix.parts) && aligned(matrix.slack);
-  tiled.weights = batch.weights;
-  tiled.samples = batch.samples;
-  tiled.classes = c;
-  tiled.parts = r;
-  return tiled;
-}
+inline bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
 
 inline bool has_slack(const TransitionBatch<float>& batch) {
   return batch.slack || batch.slack_rows;
@@ -44,28 +20,44 @@ inline unsigned tiled_blocks(int64_t samples, int each) {
   return static_cast<unsigned>((samples + each - 1) / each);
 }
 
+inline TiledBatch tiled_batch(const TransitionBatch<float>& batch, int tiles, int sharing) {
+  TiledBatch tiled{};
+  tiled.weights = batch.weights;
+  tiled.matrix.slacks = has_slack(batch);
+  tiled.samples = batch.samples;
+  tiled.classes = batch.classes;
+  tiled.parts = batch.parts;
+  tiled.tiles = tiles;
+  tiled.sharing = sharing;
+  tiled.whole_weights = batch.weights && batch.parts % 4 == 0 && aligned(batch.weights);
+  return tiled;
+}
+
 // A launch of the kernels of noisy_posterior_lanes_kernels.cuh; of no blocks where it does not fit.
 struct LanesPlan {
-  unsigned grid = 0;
-  int tiles, sharing, staged;
-  size_t shared;
+  unsigned grid = 0, threads;
+  int tiles, sharing;
+  LanesLayout layout;
 
   explicit LanesPlan(const TransitionBatch<float>& batch) {
     // Fewer samples to a block where they are few, so that more multiprocessors have work.
     constexpr int64_t kManySamples = 32768;
-    for (const int wanted : {4, 8}) {
-      if (wanted == 4 && batch.samples < kManySamples) continue;
-      *this = LanesPlan(batch, wanted);
-      if (grid) return;
+    for (const int warps : {8, 16}) {
+      for (const int sharing : {4, 8}) {
+        if (sharing == 4 && batch.samples < kManySamples) continue;
+        *this = LanesPlan(batch, sharing, warps);
+        if (grid) return;
+      }
     }
   }
 
-  LanesPlan(const TransitionBatch<float>& batch, int sharing)
-      : tiles(kLanesWarps / sharing), sharing(sharing) {
-    if (batch.classes <= 10)
-      fit<LaneTile<2, 5>>(batch);
-    else if (batch.classes <= kRowLanes)
-      fit<LaneTile<4, 4>>(batch);
+  LanesPlan(const TransitionBatch<float>& batch, int sharing, int warps)
+      : threads(static_cast<unsigned>(warps * kWarp)), tiles(warps / sharing), sharing(sharing) {
+    if (batch.classes <= 10) {
+      fit<LaneTile<2, 5>>(batch, warps);
+    } else if (batch.classes <= kGroupLanes) {
+      fit<LaneTile<4, 4>>(batch, warps);
+    }
   }
 
   // run.template operator()<Q, K>()
@@ -75,24 +67,34 @@ struct LanesPlan {
     run.template operator()<4, 4>();
   }
 
-  TiledBatch apply(TiledBatch batch) const {
-    batch.tiles = tiles;
-    batch.sharing = sharing;
-    batch.staged = staged;
-    return batch;
+  // The batch, with `arrays` that the kernel reads or writes.
+  template <class... Arrays>
+  TiledBatch apply(const TransitionBatch<float>& batch, const Arrays*... arrays) const {
+    TiledBatch tiled = tiled_batch(batch, tiles, sharing);
+    tiled.matrix.parts = batch.rows;
+    tiled.matrix.slack = batch.slack_rows;
+    tiled.matrix.vectors = aligned(batch.rows) && aligned(batch.slack_rows);
+    tiled.aligned = (aligned(arrays) && ...);
+    return tiled;
   }
+  size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
 
  private:
   template <class Tile>
-  void fit(const TransitionBatch<float>& batch) {
-    const int c = batch.classes, row = (batch.parts + has_slack(batch)) * Tile::kColumns;
-    const int fixed = tiles * (batch.parts * Tile::kPitch + c * Tile::kSamples);
-    staged = fixed < kTiledRoom ? (kTiledRoom - fixed) / row : 0;
-    if (staged > c) staged = c;
-    if (staged < c && staged > sharing) staged -= staged % sharing;
-    if (staged < c && 2 * staged < sharing) return;  // most warps would have no row
-    const int sums = kLanesWarps * c * Tile::kPitch, all = fixed + staged * row;
-    shared = sizeof(float) * size_t(sums > all ? sums : all);
+  void fit(const TransitionBatch<float>& batch, int warps) {
+    const int c = batch.classes, groups = tiles * Tile::kSamples / kTile;
+    layout.values = groups * kTile * c + ((groups - 1) & ~3);
+    layout.weights = layout.values;
+    layout.parts = layout.weights + tiles * batch.parts * Tile::kPitch;
+    layout.padding = Tile::kColumns - c;
+    const int rows = (batch.parts + has_slack(batch)) * c + layout.padding;
+    // What takes their place: sums of all warps but the first of a tile, three times the values.
+    const int sums = tiles * (sharing - 1) * kTile * kWarp * Tile::kEach;
+    layout.numbers = layout.parts + rows * Tile::kColumns;
+    for (const int later : {sums, 3 * layout.values}) {
+      if (layout.numbers < layout.weights + later) layout.numbers = layout.weights + later;
+    }
+    if (layout.numbers > tiled_room(warps)) return;
     grid = tiled_blocks(batch.samples, tiles * Tile::kSamples);
   }
 };
@@ -126,7 +128,7 @@ struct WarpsPlan {
     layout.rows = layout.sums + 2 * sharing * layout.samples;
     layout.pitch = sharing * kWarpsQ * each;
     layout.started = layout.pitch * (1 + has_slack(batch));
-    const int most = (kTiledRoom - layout.rows) / (2 * layout.pitch);
+    const int most = (tiled_room(kWarpsOfBlock) - layout.rows) / (2 * layout.pitch);
     if (most < (slices < kLeast ? slices : kLeast)) return;
     const int chunks = (slices + most - 1) / most;
     staged = (slices + chunks - 1) / chunks;
@@ -141,11 +143,25 @@ struct WarpsPlan {
     run.template operator()<5>();
   }
 
-  TiledBatch apply(TiledBatch batch) const {
-    batch.tiles = tiles;
-    batch.sharing = sharing;
-    batch.staged = staged;
-    return batch;
+  // The batch. Forward rows of T(x) are wanted, backward columns.
+  TiledBatch apply(const TransitionBatch<float>& batch, bool forward) const {
+    TiledBatch tiled = tiled_batch(batch, tiles, sharing);
+    tiled.staged = staged;
+    const int c = batch.classes, r = batch.parts;
+    const bool rows = batch.rows && (forward || !batch.columns);
+    MatrixView& matrix = tiled.matrix;
+    matrix.parts = rows ? batch.rows : batch.columns;
+    matrix.slack = rows ? batch.slack_rows : batch.slack;
+    matrix.inner = rows ? c * c : c;
+    // Between neighbours in a row of T(x), and in a column.
+    const int in_row = rows ? 1 : r * c, in_column = rows ? c : 1;
+    matrix.outer = forward ? in_column : in_row;
+    matrix.step = forward ? in_row : in_column;
+    matrix.slack_outer = forward == rows ? c : 1;
+    matrix.slack_step = forward == rows ? 1 : c;
+    matrix.vectors =
+        matrix.step == 1 && c % 4 == 0 && aligned(matrix.parts) && aligned(matrix.slack);
+    return tiled;
   }
   size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
 };
@@ -153,10 +169,10 @@ struct WarpsPlan {
 template <class Z>
 void launch_lanes(const LanesPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
                   float* posterior, float* row_sums, cudaStream_t stream) {
-  const TiledBatch tiled = plan.apply(tiled_batch(batch, true));
+  const TiledBatch tiled = plan.apply(batch, logits, posterior, row_sums);
   plan.run_with(batch, [&]<int Q, int K>() {
-    PTD_LAUNCH((noisy_posterior_lanes<Q, K, Z>), plan.grid, kLanesBlock, plan.shared, stream, tiled,
-               logits, posterior, row_sums);
+    PTD_LAUNCH((noisy_posterior_lanes<Q, K, Z>), plan.grid, plan.threads, plan.shared(), stream,
+               tiled, plan.layout, logits, posterior, row_sums);
   });
 }
 
@@ -164,17 +180,17 @@ template <class Z>
 void launch_lanes_backward(const LanesPlan& plan, const TransitionBatch<float>& batch,
                            const Z* logits, const float* grad, const float* row_sums,
                            Z* grad_logits, float* entries, float* rows, cudaStream_t stream) {
-  const TiledBatch tiled = plan.apply(tiled_batch(batch, false));
+  const TiledBatch tiled = plan.apply(batch, logits, grad, row_sums, grad_logits, entries, rows);
   plan.run_with(batch, [&]<int Q, int K>() {
-    PTD_LAUNCH((noisy_posterior_backward_lanes<Q, K, Z>), plan.grid, kLanesBlock, plan.shared,
-               stream, tiled, logits, grad, row_sums, grad_logits, entries, rows);
+    PTD_LAUNCH((noisy_posterior_backward_lanes<Q, K, Z>), plan.grid, plan.threads, plan.shared(),
+               stream, tiled, plan.layout, logits, grad, row_sums, grad_logits, entries, rows);
   });
 }
 
 template <class Z>
 void launch_warps(const WarpsPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
                   float* posterior, float* row_sums, cudaStream_t stream) {
-  const TiledBatch tiled = plan.apply(tiled_batch(batch, true));
+  const TiledBatch tiled = plan.apply(batch, true);
   plan.run_with([&]<int K>() {
     PTD_LAUNCH((noisy_posterior_warps<K, Z>), plan.grid, kWarpsBlock, plan.shared(), stream, tiled,
                plan.layout, logits, posterior, row_sums);
@@ -185,7 +201,7 @@ template <class Z>
 void launch_warps_backward(const WarpsPlan& plan, const TransitionBatch<float>& batch,
                            const Z* logits, const float* grad, const float* row_sums,
                            Z* grad_logits, float* entries, float* rows, cudaStream_t stream) {
-  const TiledBatch tiled = plan.apply(tiled_batch(batch, false));
+  const TiledBatch tiled = plan.apply(batch, false);
   plan.run_with([&]<int K>() {
     PTD_LAUNCH((noisy_posterior_backward_warps<K, Z>), plan.grid, kWarpsBlock, plan.shared(),
                stream, tiled, plan.layout, logits, grad, row_sums, grad_logits, entries, rows);

@@ -31,6 +31,12 @@ __device__ __forceinline__ unsigned thread_number() {
 __device__ __forceinline__ int block_number() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ unsigned thread_number() { return threadIdx.x; }
 #endif
+// Differs between blocks that a multiprocessor has at the same time, as far as can be: on a V100
+// their numbers are 80 apart. Work that does not divide evenly among a block's warps is given out
+// by it, so that no scheduler has the larger share of all blocks.
+__device__ __forceinline__ int block_turn() {
+  return static_cast<int>(static_cast<unsigned>(block_number()) / 16);
+}
 __device__ __forceinline__ int warp_number() { return static_cast<int>(thread_number() / kWarp); }
 __device__ __forceinline__ int lane_number() { return static_cast<int>(thread_number() % kWarp); }
 
@@ -51,9 +57,11 @@ struct TiledBatch {
   MatrixView matrix;
   int64_t samples;
   int classes, parts;
-  int tiles;    // of samples, in a block
-  int sharing;  // warps that have a tile together
-  int staged;   // rows or parts in shared memory at a time
+  int tiles;           // of samples, in a block
+  int sharing;         // warps that have a tile together
+  int staged;          // slices of a row in shared memory at a time, where they come in chunks
+  bool aligned;        // all [N, C] begin at multiples of 16 bytes
+  bool whole_weights;  // weights of a sample are whole vectors of 16 bytes
 };
 
 template <int Q, int K>
@@ -88,9 +96,14 @@ struct LaneTile {
   struct Entries {
     float of[K];
 
+    // kStep: between the entries of a row.
+    template <int kStep>
     __device__ __forceinline__ void load(const float* row) {
-      const float* four = row + 4 * (lane_id() % Q);
-      if constexpr (kColumns % 4 == 0) {
+      const float* four = row + 4 * kStep * (lane_id() % Q);
+      if constexpr (kStep > 1) {
+#pragma unroll
+        for (int v = 0; v < 4; ++v) of[v] = four[v * kStep];
+      } else if constexpr (kColumns % 4 == 0) {
         const Four<float> all = *reinterpret_cast<const Four<float>*>(four);
 #pragma unroll
         for (int v = 0; v < 4; ++v) of[v] = all.of[v];
@@ -102,20 +115,19 @@ struct LaneTile {
           of[v + 1] = two.y;
         }
       }
-      if constexpr (K == 5) of[4] = row[4 * Q + lane_id() % Q];
+      if constexpr (K == 5) of[4] = row[(4 * Q + lane_id() % Q) * kStep];
     }
   };
 
-  // = slack + h P of the first part. Rows are this warp's: of the slack, if there is any, and then
-  // of the parts.
+  // = slack + h P of the first part. Rows are this warp's, in shared memory.
+  template <int kStep>
   __device__ __forceinline__ void start(const float* weights,  // [kPitch]
-                                        const float* row,      // [1 or 2, pitch]
-                                        int pitch, bool has_slack) {
+                                        const float* row, const float* slack_row) {
     Entries slack, entry;
 #pragma unroll
     for (int v = 0; v < K; ++v) slack.of[v] = 0.0f;
-    if (has_slack) slack.load(row);
-    entry.load(has_slack ? row + pitch : row);
+    if (slack_row) slack.template load<kStep>(slack_row);
+    entry.template load<kStep>(row);
     const Four<float> weight = *reinterpret_cast<const Four<float>*>(weights + first_sample());
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
@@ -125,7 +137,7 @@ struct LaneTile {
   }
 
   // += sum_j h_j P^j over `count` parts.
-  template <int kUnroll>
+  template <int kUnroll, int kStep = 1>
   __device__ __forceinline__ void add_parts(const float* weights,  // [count, kPitch]
                                             const float* row,      // [count, pitch], this warp's
                                             int pitch, int count) {
@@ -133,7 +145,7 @@ struct LaneTile {
 #pragma unroll kUnroll
     for (int j = 0; j < count; ++j, h += kPitch, row += pitch) {
       Entries entry;
-      entry.load(row);
+      entry.template load<kStep>(row);
       const Four<float> weight = *reinterpret_cast<const Four<float>*>(h);
 #pragma unroll
       for (int s = 0; s < kTile; ++s) {
@@ -180,7 +192,20 @@ struct LaneTile {
     }
   }
 
-  // This lane's part of the row sums.
+  // Sums of the rows, over the Q lanes that have them.
+  template <int kLanes>
+  __device__ __forceinline__ Four<float> row_sums() const {
+    Four<float> sum = sums();
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int offset = 1; offset < kLanes; offset *= 2) {
+        sum.of[s] += __shfl_xor_sync(0xffffffffu, sum.of[s], offset);
+      }
+    }
+    return sum;
+  }
+  // This lane's part of them.
   __device__ __forceinline__ Four<float> sums() const {
     Four<float> sum;
 #pragma unroll
@@ -193,21 +218,68 @@ struct LaneTile {
   }
 };
 
+template <class S>
+struct alignas(kTile * sizeof(S)) FourStored {
+  S of[kTile];
+};
+
+// Four neighbours, which begin at a multiple of their size.
+template <class S>
+__device__ __forceinline__ Four<float> load_four(const S* from) {
+  const FourStored<S> stored = *reinterpret_cast<const FourStored<S>*>(from);
+  Four<float> four;
+#pragma unroll
+  for (int v = 0; v < kTile; ++v) four.of[v] = load<float>(stored.of + v);
+  return four;
+}
+template <class S>
+__device__ __forceinline__ void store_four(S* to, const Four<float>& four) {
+  FourStored<S> stored;
+#pragma unroll
+  for (int v = 0; v < kTile; ++v) store(stored.of + v, four.of[v]);
+  *reinterpret_cast<FourStored<S>*>(to) = stored;
+}
+
+__device__ __forceinline__ Four<float> load_four(const float* from) {
+  const float4 four = *reinterpret_cast<const float4*>(from);
+  return {{four.x, four.y, four.z, four.w}};
+}
+__device__ __forceinline__ void store_four(float* to, const Four<float>& four) {
+  *reinterpret_cast<float4*>(to) = make_float4(four.of[0], four.of[1], four.of[2], four.of[3]);
+}
+
 // Weights of the block's samples, from `first` on, transposed, by the whole block. Samples beyond
 // the last have weight zero.
 template <class Tile>
 __device__ __forceinline__ void stage_tile_weights(const TiledBatch& batch, int64_t first,
                                                    float* to) {  // [tiles, R, kPitch]
-  const int parts = batch.parts, warps = static_cast<int>(blockDim.x) / kWarp;
+  const int parts = batch.parts, samples = batch.tiles * Tile::kSamples;
+  const auto place = [&](int n, int j) {
+    return to + (n / Tile::kSamples * parts + j) * Tile::kPitch + n % Tile::kSamples;
+  };
+  // Eight lanes have a sample, four parts each at a time.
+  constexpr int kLanes = 8;
+  const int lane = static_cast<int>(thread_number() % kLanes);
+  const int step = static_cast<int>(blockDim.x) / kLanes;
+  if (batch.whole_weights) {
 #pragma unroll 1
-  for (int j = lane_id(); j < parts; j += kWarp) {
-    const float* const from = batch.weights ? batch.weights + first * parts + j : nullptr;
+    for (int j = kTile * lane; j < parts; j += kTile * kLanes) {
 #pragma unroll 4
-    for (int n = warp_id(); n < batch.tiles * Tile::kSamples; n += warps) {
-      float weight = 0.0f;
-      if (first + n < batch.samples) weight = from ? from[n * parts] : 1.0f;
-      const int tile = n / Tile::kSamples, sample = n % Tile::kSamples;
-      to[(tile * parts + j) * Tile::kPitch + sample] = weight;
+      for (int n = static_cast<int>(thread_number() / kLanes); n < samples; n += step) {
+        Four<float> four = {};
+        if (first + n < batch.samples) four = load_four(batch.weights + (first + n) * parts + j);
+#pragma unroll
+        for (int v = 0; v < kTile; ++v) *place(n, j + v) = four.of[v];
+      }
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int n = static_cast<int>(thread_number() / kLanes); n < samples; n += step) {
+    const float* const from = batch.weights ? batch.weights + (first + n) * parts : nullptr;
+#pragma unroll 2
+    for (int j = lane; j < parts; j += kLanes) {
+      *place(n, j) = first + n >= batch.samples ? 0.0f : from ? from[j] : 1.0f;
     }
   }
 }

@@ -49,12 +49,16 @@ struct WarpsBlock {
   }
   __device__ __forceinline__ bool has_slack() const { return batch.matrix.slacks; }
   __device__ __forceinline__ int slices() const { return batch.parts + batch.matrix.slacks; }
+  // Of this warp: those that compute come first.
+  __device__ __forceinline__ int number() const {
+    return (warp_number() + block_turn()) & (kWarpsOfBlock - 1);
+  }
   // This warp's tile, its place among those that share it, and where its columns begin.
   __device__ __forceinline__ int tile() const {
-    const int warp = warp_number();
+    const int warp = number();
     return (warp >= batch.sharing) + (warp >= 2 * batch.sharing);
   }
-  __device__ __forceinline__ int place() const { return warp_number() - tile() * batch.sharing; }
+  __device__ __forceinline__ int place() const { return number() - tile() * batch.sharing; }
   __device__ __forceinline__ int begin() const { return place() * Tile::kColumns; }
   // First of this lane's samples.
   __device__ __forceinline__ int sample() const {
@@ -98,9 +102,17 @@ struct WarpsBlock {
     }
   }
 
+  // Zeros beyond the last class, by the whole block.
+  __device__ __forceinline__ void pad_rows() const {
+    const int padding = layout.pitch - batch.classes;
+    for (int t = static_cast<int>(thread_number()); t < 2 * batch.staged * padding;
+         t += kWarpsBlock) {
+      rows(0)[t / padding * layout.pitch + batch.classes + t % padding] = 0.0f;
+    }
+  }
+
   // `count` slices from `start` on, of row a, by the warps that load.
   __device__ __forceinline__ void load_slices(int a, int start, int count, float* to) const {
-    constexpr int kAtOnce = 4;
     const MatrixView& matrix = batch.matrix;
     const int loaders = kWarpsOfBlock - layout.computing;
     const auto slice = [&](int s) {
@@ -108,37 +120,34 @@ struct WarpsBlock {
       return j < 0 ? matrix.slack + a * matrix.slack_outer
                    : matrix.parts + (a * matrix.outer + j * matrix.inner);
     };
+    if (matrix.vectors) {
+      // There is a lane for every vector. All loads are under way before the first is waited for.
+      constexpr int kAtOnce = 4;
+      const bool mine = 4 * lane_id() < batch.classes;
+      const int c = mine ? 4 * lane_id() : 0;
 #pragma unroll 1
-    for (int s = warp_id() - layout.computing; s < count; s += kAtOnce * loaders) {
-      if (matrix.vectors) {
-        const int c = 4 * lane_id();
-        Four<float> held[kAtOnce];
+      for (int s = number() - layout.computing; s < count; s += kAtOnce * loaders) {
+        float4 held[kAtOnce];
 #pragma unroll
         for (int u = 0; u < kAtOnce; ++u) {
-          held[u] = {};
-          const int at = s + u * loaders;
-          if (at < count && c < batch.classes) {
-            held[u] = *reinterpret_cast<const Four<float>*>(slice(at) + c);
-          }
+          const int at = s + u * loaders < count ? s + u * loaders : s;
+          held[u] = *reinterpret_cast<const float4*>(slice(at) + c);
         }
 #pragma unroll
         for (int u = 0; u < kAtOnce; ++u) {
-          if (s + u * loaders >= count) break;
           float* const row = to + (s + u * loaders) * layout.pitch + c;
-          if (c < layout.pitch) *reinterpret_cast<Four<float>*>(row) = held[u];
-          // Beyond a vector for each lane there is padding alone.
-          if (c + 4 * kWarp < layout.pitch) *reinterpret_cast<Four<float>*>(row + 4 * kWarp) = {};
+          if (mine && s + u * loaders < count) *reinterpret_cast<float4*>(row) = held[u];
         }
-      } else {
-        for (int at = s; at < s + kAtOnce * loaders && at < count; at += loaders) {
-          const bool is_slack = start + at < matrix.slacks;
-          const int step = is_slack ? matrix.slack_step : matrix.step;
-          const float* const from = slice(at);
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int s = number() - layout.computing; s < count; s += loaders) {
+      const int step = start + s < matrix.slacks ? matrix.slack_step : matrix.step;
+      const float* const from = slice(s);
 #pragma unroll 4
-          for (int c = lane_id(); c < layout.pitch; c += kWarp) {
-            to[at * layout.pitch + c] = c < batch.classes ? from[c * step] : 0.0f;
-          }
-        }
+      for (int c = lane_id(); c < batch.classes; c += kWarp) {
+        to[s * layout.pitch + c] = from[c * step];
       }
     }
   }
@@ -157,7 +166,8 @@ struct WarpsBlock {
 #pragma unroll 1
     for (int a = 0; a <= batch.classes; ++a) {
       const bool is_row = a < batch.classes;
-      for (int n = threadIdx.x - before; is_row && n < layout.samples; n += kWarpsBlock - before) {
+      for (int n = number() * kWarp + lane_id() - before; is_row && n < layout.samples;
+           n += kWarpsBlock - before) {
         coefficients(a)[n] = n < there ? coefficient(n, a) : 0.0f;
       }
       int start = 0;
@@ -167,7 +177,8 @@ struct WarpsBlock {
         if (is_row) load_slices(a, start, left < batch.staged ? left : batch.staged, rows(step));
         meet();
         if (start == 0 && a > 0) {
-          for (int n = threadIdx.x - before; n < there; n += kWarpsBlock - before) finish(n, a - 1);
+          for (int n = number() * kWarp + lane_id() - before; n < there; n += kWarpsBlock - before)
+            finish(n, a - 1);
         }
         start += batch.staged;
         ++step;
@@ -190,7 +201,7 @@ struct WarpsBlock {
       if (a == batch.classes) break;
       const float* h = shared + tile() * batch.parts * Tile::kPitch;
       const float* row = rows(step) + begin();
-      m.start(h, row, layout.pitch, has_slack());
+      m.template start<1>(h, row + layout.started - layout.pitch, has_slack() ? row : nullptr);
       const int count = slices() < batch.staged ? slices() : batch.staged;
       m.template add_parts<1>(h + Tile::kPitch, row + layout.started, layout.pitch,
                               count - 1 - batch.matrix.slacks);

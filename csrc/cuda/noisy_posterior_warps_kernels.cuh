@@ -23,8 +23,9 @@ __global__ void __launch_bounds__(kWarpsBlock, 4)
   const int classes = batch.classes;
   block.reduce(logits, nullptr);
   stage_tile_weights<Tile>(batch, block.first(), shared);
+  block.pad_rows();
   __syncthreads();
-  if (warp_id() >= layout.computing) {
+  if (block.number() >= layout.computing) {
     const auto softmax = [&](int n, int i) {
       const float z = load<float>(logits + (block.first() + n) * classes + i);
       return exp_of(z - shared[layout.tops + n]) * shared[layout.inverses + n];
@@ -64,8 +65,9 @@ __global__ void __launch_bounds__(kWarpsBlock, 4)
   const int classes = batch.classes;
   block.reduce(logits, block.has_slack() ? grad : nullptr);
   stage_tile_weights<Tile>(batch, block.first(), shared);
+  block.pad_rows();
   __syncthreads();
-  if (warp_id() >= layout.computing) {
+  if (block.number() >= layout.computing) {
     block.load_rows([&](int n, int k) { return grad[(block.first() + n) * classes + k]; },
                     [](int, int) {});
     meet();

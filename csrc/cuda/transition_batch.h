@@ -12,7 +12,7 @@ struct TransitionBatch {
   const T* slack;    // [C, C], a column contiguous; or nullptr
   int64_t samples;
   int classes, parts;
-  // The same with a row contiguous. Launchers that can do with these need no columns.
+  // The same with a row contiguous. Not all launchers follow all of these pointers.
   const T* rows = nullptr;        // [R, C, C]
   const T* slack_rows = nullptr;  // [C, C]; or nullptr
 };
