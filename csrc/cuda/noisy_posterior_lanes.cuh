@@ -14,10 +14,13 @@ constexpr int kGroupLanes = 16;  // that copy four samples together, [4, C], fou
 // samples each, tiles of weights [tiles, R, kPitch], and then the parts [R, C, kColumns], the
 // slack [C, kColumns] and zeros. What the warps add up takes the place of all but the first.
 struct LanesLayout {
-  int weights, parts;  // where they begin
-  int padding;         // rows of zeros
-  int values;          // of a block's rows [4, C], with gaps
-  int numbers;         // of all
+  int weights, parts;           // where they begin
+  int padding;                  // rows of zeros
+  int tile_bytes;               // from a tile of weights to the next
+  int part_bytes, slack_bytes;  // from a part to the next, from the first part to the slack
+  int values;                   // of a block's rows [4, C], with gaps
+  int sharing_shift;            // two to its power: the warps that share a tile
+  int numbers;                  // of all
 };
 
 template <class Tile>
@@ -34,9 +37,7 @@ struct LanesBlock {
   }
   // Where a group's rows [4, C] begin. The gaps keep them in different banks.
   __device__ __forceinline__ int group(int g) const { return g * kTile * batch.classes + (g & ~3); }
-  __device__ __forceinline__ int tile() const {
-    return warp_number() * batch.tiles / (threads() / kWarp);
-  }
+  __device__ __forceinline__ int tile() const { return warp_number() >> layout.sharing_shift; }
   // Of the rows that this warp has of its tile. Where they do not divide evenly, which warp has one
   // more changes from block to block.
   __device__ __forceinline__ int turn() const {
@@ -138,12 +139,11 @@ struct LanesBlock {
     sum.clear();
 #pragma unroll 1
     for (int a = turn(); a < batch.classes; a += batch.sharing) {
-      const int matrix = batch.classes * Tile::kColumns;
-      const float* const h = shared + layout.weights + tile() * batch.parts * Tile::kPitch;
-      const float* const row = shared + layout.parts + a * (kAcross ? 1 : Tile::kColumns);
+      const int h = 4 * layout.weights + tile() * layout.tile_bytes;
+      const int row = 4 * layout.parts + 4 * a * (kAcross ? 1 : Tile::kColumns);
       Tile m;
-      m.template start<kStep>(h, row, batch.matrix.slacks ? row + batch.parts * matrix : nullptr);
-      m.template add_parts<2, kStep>(h + Tile::kPitch, row + matrix, matrix, batch.parts - 1);
+      m.template set_parts<2, kStep>(shared, h, row, layout.part_bytes, batch.parts,
+                                     batch.matrix.slacks, row + layout.slack_bytes);
       if (batch.matrix.slacks) m.clamp();
       use(shared + group(group_of_lane()) + a, m, sum);
     }

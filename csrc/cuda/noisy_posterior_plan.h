@@ -85,8 +85,12 @@ struct LanesPlan {
     const int c = batch.classes, groups = tiles * Tile::kSamples / kTile;
     layout.values = groups * kTile * c + ((groups - 1) & ~3);
     layout.weights = layout.values;
+    layout.sharing_shift = sharing == 4 ? 2 : 3;
     layout.parts = layout.weights + tiles * batch.parts * Tile::kPitch;
     layout.padding = Tile::kColumns - c;
+    layout.tile_bytes = 4 * batch.parts * Tile::kPitch;
+    layout.part_bytes = 4 * c * Tile::kColumns;
+    layout.slack_bytes = batch.parts * layout.part_bytes;
     const int rows = (batch.parts + has_slack(batch)) * c + layout.padding;
     // What takes their place: sums of all warps but the first of a tile, three times the values.
     const int sums = tiles * (sharing - 1) * kTile * kWarp * Tile::kEach;
@@ -127,11 +131,14 @@ struct WarpsPlan {
     layout.sums = layout.uniforms + layout.samples;
     layout.rows = layout.sums + 2 * sharing * layout.samples;
     layout.pitch = sharing * kWarpsQ * each;
-    layout.started = layout.pitch * (1 + has_slack(batch));
+    layout.tile_bytes = 4 * batch.parts * LaneTile<kWarpsQ, 4>::kPitch;
+    layout.pitch_bytes = 4 * layout.pitch;
+    layout.started = has_slack(batch) ? layout.pitch_bytes : 0;
     const int most = (tiled_room(kWarpsOfBlock) - layout.rows) / (2 * layout.pitch);
     if (most < (slices < kLeast ? slices : kLeast)) return;
     const int chunks = (slices + most - 1) / most;
     staged = (slices + chunks - 1) / chunks;
+    layout.buffer_bytes = staged * layout.pitch_bytes;
     layout.numbers = layout.rows + 2 * staged * layout.pitch;
     grid = tiled_blocks(batch.samples, layout.samples);
   }

@@ -92,67 +92,80 @@ struct LaneTile {
     }
   }
 
-  // What the lane has of a row in shared memory.
-  struct Entries {
-    float of[K];
+  // Numbers at `bytes` of shared memory. Offsets of 32 bits, in bytes, are what loads take as they
+  // are: pointers would cost as many instructions as the arithmetic.
+  template <class S>
+  static __device__ __forceinline__ S at(const float* shared, int bytes) {
+    return *reinterpret_cast<const S*>(reinterpret_cast<const char*>(shared) + bytes);
+  }
 
-    // kStep: between the entries of a row.
-    template <int kStep>
-    __device__ __forceinline__ void load(const float* row) {
-      const float* four = row + 4 * kStep * (lane_id() % Q);
+  // Where a lane's entries of a row are, kStep numbers apart: its four neighbours, and the last.
+  template <int kStep>
+  struct Place {
+    int four, last;  // bytes
+
+    __device__ __forceinline__ explicit Place(int row)
+        : four(row + 4 * kStep * 4 * (lane_id() % Q)),
+          last(row + 4 * kStep * (4 * Q + lane_id() % Q)) {}
+
+    __device__ __forceinline__ void load(const float* shared, float (&entry)[K]) const {
       if constexpr (kStep > 1) {
 #pragma unroll
-        for (int v = 0; v < 4; ++v) of[v] = four[v * kStep];
+        for (int v = 0; v < 4; ++v) entry[v] = at<float>(shared, four + 4 * kStep * v);
       } else if constexpr (kColumns % 4 == 0) {
-        const Four<float> all = *reinterpret_cast<const Four<float>*>(four);
+        const Four<float> all = at<Four<float>>(shared, four);
 #pragma unroll
-        for (int v = 0; v < 4; ++v) of[v] = all.of[v];
+        for (int v = 0; v < 4; ++v) entry[v] = all.of[v];
       } else {  // rows start at multiples of eight bytes
 #pragma unroll
         for (int v = 0; v < 4; v += 2) {
-          const float2 two = *reinterpret_cast<const float2*>(four + v);
-          of[v] = two.x;
-          of[v + 1] = two.y;
+          const float2 two = at<float2>(shared, four + 4 * v);
+          entry[v] = two.x;
+          entry[v + 1] = two.y;
         }
       }
-      if constexpr (K == 5) of[4] = row[(4 * Q + lane_id() % Q) * kStep];
+      if constexpr (K == 5) entry[4] = at<float>(shared, last);
     }
   };
 
-  // = slack + h P of the first part. Rows are this warp's, in shared memory.
-  template <int kStep>
-  __device__ __forceinline__ void start(const float* weights,  // [kPitch]
-                                        const float* row, const float* slack_row) {
-    Entries slack, entry;
-#pragma unroll
-    for (int v = 0; v < K; ++v) slack.of[v] = 0.0f;
-    if (slack_row) slack.template load<kStep>(slack_row);
-    entry.template load<kStep>(row);
-    const Four<float> weight = *reinterpret_cast<const Four<float>*>(weights + first_sample());
-#pragma unroll
-    for (int s = 0; s < kTile; ++s) {
-#pragma unroll
-      for (int v = 0; v < K; ++v) of[s][v] = slack.of[v] + weight.of[s] * entry.of[v];
-    }
-  }
-
-  // += sum_j h_j P^j over `count` parts.
-  template <int kUnroll, int kStep = 1>
-  __device__ __forceinline__ void add_parts(const float* weights,  // [count, kPitch]
-                                            const float* row,      // [count, pitch], this warp's
-                                            int pitch, int count) {
-    const float* h = weights + first_sample();
+  // += sum_j h_j P^j over `count` parts. `weights` [count, kPitch] and `rows`, `pitch` apart, are
+  // this warp's, in bytes of shared memory.
+  template <int kUnroll, int kStep>
+  __device__ __forceinline__ void add_parts(const float* shared, int weights, int rows, int pitch,
+                                            int count) {
+    int h = weights + 4 * first_sample();
+    Place<kStep> place(rows);
 #pragma unroll kUnroll
-    for (int j = 0; j < count; ++j, h += kPitch, row += pitch) {
-      Entries entry;
-      entry.template load<kStep>(row);
-      const Four<float> weight = *reinterpret_cast<const Four<float>*>(h);
+    for (int j = 0; j < count; ++j) {
+      float entry[K];
+      place.load(shared, entry);
+      const Four<float> weight = at<Four<float>>(shared, h);
 #pragma unroll
       for (int s = 0; s < kTile; ++s) {
 #pragma unroll
-        for (int v = 0; v < K; ++v) of[s][v] += weight.of[s] * entry.of[v];
+        for (int v = 0; v < K; ++v) of[s][v] += weight.of[s] * entry[v];
       }
+      h += 4 * kPitch;
+      place.four += pitch;
+      place.last += pitch;
     }
+  }
+  // The same, starting from the slack, if any, or zero.
+  template <int kUnroll, int kStep>
+  __device__ __forceinline__ void set_parts(const float* shared, int weights, int rows, int pitch,
+                                            int count, bool has_slack, int slack_row) {
+    float slack[K], entry[K];
+#pragma unroll
+    for (int v = 0; v < K; ++v) slack[v] = 0.0f;
+    if (has_slack) Place<kStep>(slack_row).load(shared, slack);
+    Place<kStep>(rows).load(shared, entry);
+    const Four<float> weight = at<Four<float>>(shared, weights + 4 * first_sample());
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = slack[v] + weight.of[s] * entry[v];
+    }
+    add_parts<kUnroll, kStep>(shared, weights + 4 * kPitch, rows + pitch, pitch, count - 1);
   }
 
   __device__ __forceinline__ void clamp() {

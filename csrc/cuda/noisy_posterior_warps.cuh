@@ -32,8 +32,9 @@ struct WarpsLayout {
   int uniforms;            // [samples]: mean of G
   int sums;                // [2, sharing, samples]: what the warps of a tile add up, row by row
   int rows, pitch;         // [2, staged, pitch]: slack, if any, and parts
-  int started;             // of a row: its slack, if any, and first part
-  int numbers;             // of all
+  int tile_bytes, pitch_bytes, buffer_bytes;  // of a tile of weights, a slice, all staged
+  int started;                                // bytes of a row's slack, if any
+  int numbers;                                // of all
 };
 
 // A block's place in the batch, and its shared memory.
@@ -74,6 +75,10 @@ struct WarpsBlock {
     return shared + layout.rows + (step & 1) * batch.staged * layout.pitch;
   }
 
+  __device__ __forceinline__ int row_of_warp(int step) const {  // in bytes
+    return 4 * (layout.rows + begin()) + (step & 1) * layout.buffer_bytes;
+  }
+
   // What is known of each sample from the start; a warp has one. `grad` may be nullptr.
   template <class Z>
   __device__ __forceinline__ void reduce(const Z* logits, const float* grad) const {
@@ -112,43 +117,47 @@ struct WarpsBlock {
   }
 
   // `count` slices from `start` on, of row a, by the warps that load.
-  __device__ __forceinline__ void load_slices(int a, int start, int count, float* to) const {
+  __device__ __forceinline__ void load_slices(int a, int start, int count, int step) const {
     const MatrixView& matrix = batch.matrix;
-    const int loaders = kWarpsOfBlock - layout.computing;
-    const auto slice = [&](int s) {
-      const int j = start + s - matrix.slacks;
-      return j < 0 ? matrix.slack + a * matrix.slack_outer
-                   : matrix.parts + (a * matrix.outer + j * matrix.inner);
-    };
+    const int loaders = kWarpsOfBlock - layout.computing, mine = number() - layout.computing;
+    const int slacks = start == 0 ? matrix.slacks : 0;
+    float* to = rows(step);
+    if (slacks && mine == loaders - 1) {  // the one that has least to do else
+#pragma unroll 1
+      for (int c = lane_id(); c < batch.classes; c += kWarp) {
+        to[c] = matrix.slack[a * matrix.slack_outer + c * matrix.slack_step];
+      }
+    }
+    to += (slacks + mine) * layout.pitch;
+    const float* from =
+        matrix.parts + (a * matrix.outer + (start + slacks - matrix.slacks + mine) * matrix.inner);
+    int left = count - slacks - mine;
     if (matrix.vectors) {
       // There is a lane for every vector. All loads are under way before the first is waited for.
       constexpr int kAtOnce = 4;
-      const bool mine = 4 * lane_id() < batch.classes;
-      const int c = mine ? 4 * lane_id() : 0;
+      if (4 * lane_id() >= batch.classes) return;
+      from += 4 * lane_id();
+      to += 4 * lane_id();
 #pragma unroll 1
-      for (int s = number() - layout.computing; s < count; s += kAtOnce * loaders) {
+      for (; left > 0; left -= kAtOnce * loaders) {
         float4 held[kAtOnce];
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
-          const int at = s + u * loaders < count ? s + u * loaders : s;
-          held[u] = *reinterpret_cast<const float4*>(slice(at) + c);
+        for (int u = 0; u < kAtOnce; ++u, from += loaders * matrix.inner) {
+          if (u * loaders < left) held[u] = *reinterpret_cast<const float4*>(from);
         }
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
-          float* const row = to + (s + u * loaders) * layout.pitch + c;
-          if (mine && s + u * loaders < count) *reinterpret_cast<float4*>(row) = held[u];
+        for (int u = 0; u < kAtOnce; ++u, to += loaders * layout.pitch) {
+          if (u * loaders < left) *reinterpret_cast<float4*>(to) = held[u];
         }
       }
       return;
     }
 #pragma unroll 1
-    for (int s = number() - layout.computing; s < count; s += loaders) {
-      const int step = start + s < matrix.slacks ? matrix.slack_step : matrix.step;
-      const float* const from = slice(s);
+    for (; left > 0; left -= loaders) {
 #pragma unroll 4
-      for (int c = lane_id(); c < batch.classes; c += kWarp) {
-        to[s * layout.pitch + c] = from[c * step];
-      }
+      for (int c = lane_id(); c < batch.classes; c += kWarp) to[c] = from[c * matrix.step];
+      from += loaders * matrix.inner;
+      to += loaders * layout.pitch;
     }
   }
 
@@ -174,7 +183,7 @@ struct WarpsBlock {
 #pragma unroll 1
       do {
         const int left = slices() - start;
-        if (is_row) load_slices(a, start, left < batch.staged ? left : batch.staged, rows(step));
+        if (is_row) load_slices(a, start, left < batch.staged ? left : batch.staged, step);
         meet();
         if (start == 0 && a > 0) {
           for (int n = number() * kWarp + lane_id() - before; n < there; n += kWarpsBlock - before)
@@ -199,19 +208,17 @@ struct WarpsBlock {
       meet();
       if (a > 0) use(a - 1, m, sum);
       if (a == batch.classes) break;
-      const float* h = shared + tile() * batch.parts * Tile::kPitch;
-      const float* row = rows(step) + begin();
-      m.template start<1>(h, row + layout.started - layout.pitch, has_slack() ? row : nullptr);
       const int count = slices() < batch.staged ? slices() : batch.staged;
-      m.template add_parts<1>(h + Tile::kPitch, row + layout.started, layout.pitch,
-                              count - 1 - batch.matrix.slacks);
+      const int row = row_of_warp(step);
+      m.template set_parts<1, 1>(shared, tile() * layout.tile_bytes, row + layout.started,
+                                 layout.pitch_bytes, count - batch.matrix.slacks, has_slack(), row);
 #pragma unroll 1
       for (int start = batch.staged; start < slices(); start += batch.staged) {
         meet();
         const int left = slices() - start;
-        h = shared + (tile() * batch.parts + start - batch.matrix.slacks) * Tile::kPitch;
-        m.template add_parts<1>(h, rows(++step) + begin(), layout.pitch,
-                                left < batch.staged ? left : batch.staged);
+        const int h = tile() * layout.tile_bytes + 4 * (start - batch.matrix.slacks) * Tile::kPitch;
+        m.template add_parts<1, 1>(shared, h, row_of_warp(++step), layout.pitch_bytes,
+                                   left < batch.staged ? left : batch.staged);
       }
       if (has_slack()) m.clamp();
       prepare(a, m);
