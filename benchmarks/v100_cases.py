@@ -37,8 +37,19 @@ Gradients = structure(
 )  # fmt: skip
 PosteriorGradients = structure("PosteriorGradients", grad=U64, logits=U64, entry=U64, row=U64)
 TransitionBatch = structure(
-    "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32
+    "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32,
+    rows=U64, slack_rows=U64,
 )  # fmt: skip
+MatrixView = structure(
+    "MatrixView", parts=U64, outer=I32, inner=I32, step=I32, slack=U64, slack_outer=I32,
+    slack_step=I32, slacks=I32, vectors=BOOL,
+)  # fmt: skip
+TiledBatch = structure(
+    "TiledBatch", weights=U64, matrix=MatrixView, samples=I64, classes=I32, parts=I32, tiles=I32,
+    sharing=I32, aligned=BOOL, whole_weights=BOOL,
+)  # fmt: skip
+LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
+WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(14)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
 Pair = I32 * 2
 
@@ -69,6 +80,7 @@ class Arrays:
 
         self.logits, self.weights, self.grad = floats(n, c), floats(n, max(r, 1)), floats(n, c)
         self.columns, self.slack = floats(c, r, c, cached=True), floats(c, c, cached=True)
+        self.rows, self.slack_rows = floats(r, c, c, cached=True), floats(c, c, cached=True)
         self.labels = self.memory.add(rng.integers(0, c, n), cached=n * 8 < 2**20)
         self.row_sums, self.out = floats(n, c), floats(n, c)
         self.scalars = floats(1 << 16, cached=True)
@@ -82,11 +94,18 @@ class Arrays:
             case.n, case.c, case.r, -100, 1e-8, 1e-8 / case.c,
         )  # fmt: skip
 
-    def matrices(self) -> ctypes.Structure:
-        slack = self.slack if self.case.slack else 0
-        return TransitionBatch(
-            self.weights, self.columns, slack, self.case.n, self.case.c, self.case.r
-        )
+    def tiled(self, forward: bool) -> list:
+        """The batch as the launchers of noisy_posterior hand it over."""
+        case, few = self.case, self.case.c == 10
+        batch = TransitionBatch(self.weights, 0, 0, case.n, case.c, case.r)
+        if few or forward:
+            batch.rows, batch.slack_rows = self.rows, self.slack_rows if case.slack else 0
+        else:
+            batch.columns, batch.slack = self.columns, self.slack if case.slack else 0
+        result, layout = TiledBatch(), LanesLayout() if few else WarpsLayout()
+        arguments = map(ctypes.byref, (batch, result, layout))
+        plans().lanes(*arguments) if few else plans().warps(*arguments, I64(forward))
+        return [result, layout]
 
     def layout(self, pairs: bool = False) -> ctypes.Structure:
         layout = Layout()
@@ -129,7 +148,7 @@ def pack(arguments: list) -> bytes:
 def cases() -> list[Case]:
     found = []
     narrow, many = "transition_loss_narrow_kernels", "transition_loss_kernels"
-    clean, noisy = "clean_posterior", "noisy_posterior_kernels"
+    clean = "clean_posterior"
     for n, c, r, slack in (
         (65_536, 10, 20, False), (65_536, 10, 20, True), (8_192, 100, 20, False),
         (8_192, 100, 20, True),
@@ -147,7 +166,7 @@ def cases() -> list[Case]:
                                 PosteriorGradients(a.grad, a.out, 0, 0)], *size),
             ]  # fmt: skip
             kind = "pair<float, 5, true>" if slack else "lone<float>"
-            tiled = "<16, 1, float, float>"
+            noisy, tiled = "lanes", "<2, 5, float>"
             found += [
                 Case("loss", narrow, f"transition_loss_{kind}",
                      lambda a: [a.labelled(), a.layout(), RULE, outputs(a)], *size),
@@ -155,7 +174,7 @@ def cases() -> list[Case]:
                      lambda a: [a.labelled(), a.layout(), RULE, gradients(a)], *size),
             ]  # fmt: skip
         else:
-            tiled, mapping = "<32, 4, float, float>", "<float, 4, true>"
+            noisy, tiled, mapping = "warps", "<5, float>", "<float, 4, true>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
                      lambda a: [a.labelled(), RULE, outputs(a), *a.chunks()], *size),
@@ -174,10 +193,12 @@ def cases() -> list[Case]:
                 found.append(Case("row sums", "row_sums_kernels", "row_sums<float, true>",
                                   lambda a: [a.labelled()], *size, rows=-(-c // 32)))  # fmt: skip
         found += [
-            Case("noisy_posterior", noisy, f"noisy_posterior_narrow{tiled}",
-                 lambda a: [a.matrices(), a.logits, a.out, a.row_sums], *size),
-            Case("noisy_posterior backward", noisy, f"noisy_posterior_narrow_backward{tiled}",
-                 lambda a: [a.matrices(), a.logits, a.grad, a.row_sums, a.out, 0, 0], *size),
+            Case("noisy_posterior", f"noisy_posterior_{noisy}_kernels",
+                 f"noisy_posterior_{noisy}{tiled}",
+                 lambda a: [*a.tiled(True), a.logits, a.out, a.row_sums], *size),
+            Case("noisy_posterior backward", f"noisy_posterior_{noisy}_kernels",
+                 f"noisy_posterior_backward_{noisy}{tiled}",
+                 lambda a: [*a.tiled(False), a.logits, a.grad, a.row_sums, a.out, 0, 0], *size),
         ]  # fmt: skip
     for n, c, mapping in ((65_536, 10, "<float, 16, 1, 4>"), (8_192, 100, "<float, 32, 4, 1>")):
         file = "project_transition_kernels"

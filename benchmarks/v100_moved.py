@@ -20,8 +20,8 @@ def launch_sizes(case: Case) -> Launch:
     with recording(traffic=False) as launches:
         kernels.launch_all(*map(ctypes.c_int64, (case.n, case.c, max(case.r, 1))))
     wanted = [launch for launch in launches if launch.kernel == case.kernel]
-    # Vectors and scalars of logits, with slack and without: the sizes are the same.
-    return wanted[0]
+    # Vectors and scalars of logits have the same sizes; those without slack come first.
+    return wanted[-1 if case.slack else 0]
 
 
 def moved(case: Case, full: Launch) -> Moved:
@@ -32,7 +32,7 @@ def moved(case: Case, full: Launch) -> Moved:
             project.run(torch.randn(n, c), torch.randn(n, c))
         elif "noisy" in case.kernel:
             batch, grad = noisy.batch_of(n, c, r, case.slack), torch.randn(n, c)
-            noisy.run(batch, grad, ("logits",)) if c == 10 else noisy.run_fused(batch, grad)
+            noisy.run_tiled(batch, grad)
         elif "clean" in case.kernel:
             cuda_labels.run_posterior(cuda_labels.batch_of(n, c, r, slack), torch.randn(n, c))
         else:

@@ -142,8 +142,9 @@ struct LanesBlock {
       const int h = 4 * layout.weights + tile() * layout.tile_bytes;
       const int row = 4 * layout.parts + 4 * a * (kAcross ? 1 : Tile::kColumns);
       Tile m;
-      m.template set_parts<2, kStep>(shared, h, row, layout.part_bytes, batch.parts,
-                                     batch.matrix.slacks, row + layout.slack_bytes);
+      const typename Tile::template Place<kStep> place(row, lane_id() % Tile::kLanes, Tile::kLanes);
+      m.template set_parts<2, kStep>(shared, h, place, layout.part_bytes, batch.parts,
+                                     batch.matrix.slacks, layout.slack_bytes);
       if (batch.matrix.slacks) m.clamp();
       use(shared + group(group_of_lane()) + a, m, sum);
     }
@@ -183,7 +184,7 @@ struct LanesBlock {
     float* const rows = to + group(group_of_lane());
 #pragma unroll
     for (int v = 0; v < Tile::kEach; ++v) {
-      const int c = Tile::column(v);
+      const int c = Tile::column(v, lane_number() % Tile::kLanes, Tile::kLanes);
       if (c >= batch.classes) continue;
 #pragma unroll
       for (int s = 0; s < kTile; ++s) rows[s * batch.classes + c] = sum.of[s][v];

@@ -105,42 +105,42 @@ struct LanesPlan {
 
 // A launch of the kernels of noisy_posterior_warps_kernels.cuh; of no blocks where it does not fit.
 struct WarpsPlan {
-  unsigned grid = 0;
-  int each, tiles, sharing, staged;
+  unsigned grid = 0, threads;
+  int each, tiles, sharing;
   WarpsLayout layout;
 
-  // With fewer samples some multiprocessors would have no block; the wide kernels divide a tile's
-  // columns among blocks.
+  // With fewer samples some multiprocessors would have little to do; the wide kernels divide a
+  // tile's columns among blocks.
   static constexpr int64_t kFewestSamples = 5120;
 
   explicit WarpsPlan(const TransitionBatch<float>& batch) {
-    constexpr int kLeast = 6;  // slices between barriers
-    const int c = batch.classes, slices = batch.parts + has_slack(batch);
+    using Tile = LaneTile<kWarpsLanes, 4>;
+    const int c = batch.classes;
     if (c <= 32 || c > kMostClassesOfWarps) return;
-    // Four or five columns a lane, whichever has less padding; and a warp at least must load.
-    const int fours = (c + 15) / 16, fives = (c + 19) / 20;
-    each = fours < kWarpsOfBlock && 16 * fours < 20 * fives ? 4 : 5;
-    sharing = each == 4 ? fours : fives;
-    tiles = sharing <= 3 ? 6 / sharing : 1;
-    layout.samples = tiles * kWarp;
-    layout.computing = tiles * sharing;
-    layout.coefficients = tiles * batch.parts * LaneTile<kWarpsQ, 4>::kPitch;
-    layout.tops = layout.coefficients + 4 * layout.samples;
-    layout.inverses = layout.tops + layout.samples;
-    layout.uniforms = layout.inverses + layout.samples;
-    layout.sums = layout.uniforms + layout.samples;
-    layout.rows = layout.sums + 2 * sharing * layout.samples;
-    layout.pitch = sharing * kWarpsQ * each;
-    layout.tile_bytes = 4 * batch.parts * LaneTile<kWarpsQ, 4>::kPitch;
+    // Two, four or eight warps, with four or five columns a lane, whichever has less padding.
+    sharing = c <= 50 ? 2 : c <= 100 ? 4 : 8;
+    each = c <= 4 * kWarpsLanes * sharing ? 4 : 5;
+    layout.sharing_shift = sharing == 2 ? 1 : sharing == 4 ? 2 : 3;
+    layout.pitch = (sharing * kWarpsLanes * each + 3) / 4 * 4;
+    layout.tile_bytes = 4 * batch.parts * Tile::kPitch;
     layout.pitch_bytes = 4 * layout.pitch;
     layout.started = has_slack(batch) ? layout.pitch_bytes : 0;
-    const int most = (tiled_room(kWarpsOfBlock) - layout.rows) / (2 * layout.pitch);
-    if (most < (slices < kLeast ? slices : kLeast)) return;
-    const int chunks = (slices + most - 1) / most;
-    staged = (slices + chunks - 1) / chunks;
-    layout.buffer_bytes = staged * layout.pitch_bytes;
-    layout.numbers = layout.rows + 2 * staged * layout.pitch;
-    grid = tiled_blocks(batch.samples, layout.samples);
+    // More tiles to a block where they do not fit otherwise: a row is there once for all of them.
+    for (int warps = sharing > 4 ? sharing : 4; warps <= kWarpsMostWarps && !grid; warps *= 2) {
+      threads = static_cast<unsigned>(warps * kWarp);
+      tiles = warps / sharing;
+      layout.samples = tiles * Tile::kSamples;
+      layout.coefficients = tiles * batch.parts * Tile::kPitch;
+      layout.tops = layout.coefficients + layout.samples;
+      layout.inverses = layout.tops + layout.samples;
+      layout.uniforms = layout.inverses + layout.samples;
+      layout.sums = layout.uniforms + layout.samples;
+      layout.places = layout.sums + sharing * layout.samples;
+      layout.rows = layout.places + warps * kWarp;
+      layout.numbers = layout.rows + (batch.parts + has_slack(batch)) * layout.pitch;
+      if (layout.numbers > tiled_room(warps)) continue;
+      grid = tiled_blocks(batch.samples, layout.samples);
+    }
   }
 
   // run.template operator()<K>()
@@ -153,7 +153,6 @@ struct WarpsPlan {
   // The batch. Forward rows of T(x) are wanted, backward columns.
   TiledBatch apply(const TransitionBatch<float>& batch, bool forward) const {
     TiledBatch tiled = tiled_batch(batch, tiles, sharing);
-    tiled.staged = staged;
     const int c = batch.classes, r = batch.parts;
     const bool rows = batch.rows && (forward || !batch.columns);
     MatrixView& matrix = tiled.matrix;
@@ -199,7 +198,7 @@ void launch_warps(const WarpsPlan& plan, const TransitionBatch<float>& batch, co
                   float* posterior, float* row_sums, cudaStream_t stream) {
   const TiledBatch tiled = plan.apply(batch, true);
   plan.run_with([&]<int K>() {
-    PTD_LAUNCH((noisy_posterior_warps<K, Z>), plan.grid, kWarpsBlock, plan.shared(), stream, tiled,
+    PTD_LAUNCH((noisy_posterior_warps<K, Z>), plan.grid, plan.threads, plan.shared(), stream, tiled,
                plan.layout, logits, posterior, row_sums);
   });
 }
@@ -210,7 +209,7 @@ void launch_warps_backward(const WarpsPlan& plan, const TransitionBatch<float>& 
                            Z* grad_logits, float* entries, float* rows, cudaStream_t stream) {
   const TiledBatch tiled = plan.apply(batch, false);
   plan.run_with([&]<int K>() {
-    PTD_LAUNCH((noisy_posterior_backward_warps<K, Z>), plan.grid, kWarpsBlock, plan.shared(),
+    PTD_LAUNCH((noisy_posterior_backward_warps<K, Z>), plan.grid, plan.threads, plan.shared(),
                stream, tiled, plan.layout, logits, grad, row_sums, grad_logits, entries, rows);
   });
 }

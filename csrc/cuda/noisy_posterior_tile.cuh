@@ -59,7 +59,6 @@ struct TiledBatch {
   int classes, parts;
   int tiles;           // of samples, in a block
   int sharing;         // warps that have a tile together
-  int staged;          // slices of a row in shared memory at a time, where they come in chunks
   bool aligned;        // all [N, C] begin at multiples of 16 bytes
   bool whole_weights;  // weights of a sample are whole vectors of 16 bytes
 };
@@ -67,7 +66,7 @@ struct TiledBatch {
 template <int Q, int K>
 struct LaneTile {
   static_assert(K == 4 || K == 5);
-  static constexpr int kEach = K;
+  static constexpr int kLanes = Q, kEach = K;
   static constexpr int kColumns = Q * K;              // of a warp
   static constexpr int kSamples = kWarp / Q * kTile;  // of a warp
   // Numbers by sample have this pitch in shared memory: neighbouring rows start four banks apart.
@@ -75,13 +74,16 @@ struct LaneTile {
 
   float of[kTile][K];
 
-  static __device__ __forceinline__ int first_sample(int lane = lane_id()) {
-    return lane / Q * kTile;
+  // Lanes that are left over have a copy of the last samples.
+  static constexpr int kGroups = kWarp / Q;
+  static __device__ __forceinline__ int first_sample(int lane = lane_number()) {
+    return (kWarp % Q == 0 || lane / Q < kGroups ? lane / Q : kGroups - 1) * kTile;
   }
-  // Column v of this lane: four neighbours, so that they are one vector, and one of the rest.
-  static __device__ __forceinline__ int column(int v) {
-    const int q = lane_id() % Q;
-    return v < 4 ? 4 * q + v : 4 * Q + q;
+  static __device__ __forceinline__ bool is_spare(int lane) { return lane >= kGroups * Q; }
+  // Column v of the lane that is number `at` of the `lanes` that have a row: four neighbours, so
+  // that they are one vector, and one of the rest.
+  static __device__ __forceinline__ int column(int v, int at, int lanes) {
+    return v < 4 ? 4 * at + v : 4 * lanes + at;
   }
 
   __device__ __forceinline__ void clear() {
@@ -99,42 +101,43 @@ struct LaneTile {
     return *reinterpret_cast<const S*>(reinterpret_cast<const char*>(shared) + bytes);
   }
 
-  // Where a lane's entries of a row are, kStep numbers apart: its four neighbours, and the last.
+  // Where the entries of a row are, kStep numbers apart, that belong to the lane that is number
+  // `at` of `lanes`: its four neighbours, and the last.
   template <int kStep>
   struct Place {
     int four, last;  // bytes
 
-    __device__ __forceinline__ explicit Place(int row)
-        : four(row + 4 * kStep * 4 * (lane_id() % Q)),
-          last(row + 4 * kStep * (4 * Q + lane_id() % Q)) {}
+    __device__ __forceinline__ Place(int row, int at, int lanes)
+        : four(row + 4 * kStep * 4 * at), last(row + 4 * kStep * (4 * lanes + at)) {}
 
-    __device__ __forceinline__ void load(const float* shared, float (&entry)[K]) const {
+    // `away`: bytes to another row.
+    __device__ __forceinline__ void load(const float* shared, float (&entry)[K],
+                                         int away = 0) const {
       if constexpr (kStep > 1) {
 #pragma unroll
-        for (int v = 0; v < 4; ++v) entry[v] = at<float>(shared, four + 4 * kStep * v);
-      } else if constexpr (kColumns % 4 == 0) {
-        const Four<float> all = at<Four<float>>(shared, four);
+        for (int v = 0; v < 4; ++v) entry[v] = at<float>(shared, four + away + 4 * kStep * v);
+      } else if constexpr (Q != 2) {
+        const Four<float> all = at<Four<float>>(shared, four + away);
 #pragma unroll
         for (int v = 0; v < 4; ++v) entry[v] = all.of[v];
-      } else {  // rows start at multiples of eight bytes
+      } else {  // ten columns, so that rows start at multiples of eight bytes
 #pragma unroll
         for (int v = 0; v < 4; v += 2) {
-          const float2 two = at<float2>(shared, four + 4 * v);
+          const float2 two = at<float2>(shared, four + away + 4 * v);
           entry[v] = two.x;
           entry[v + 1] = two.y;
         }
       }
-      if constexpr (K == 5) entry[4] = at<float>(shared, last);
+      if constexpr (K == 5) entry[4] = at<float>(shared, last + away);
     }
   };
 
-  // += sum_j h_j P^j over `count` parts. `weights` [count, kPitch] and `rows`, `pitch` apart, are
-  // this warp's, in bytes of shared memory.
+  // += sum_j h_j P^j over `count` parts. `weights` [count, kPitch] are this warp's, and rows are
+  // `pitch` apart; all in bytes of shared memory.
   template <int kUnroll, int kStep>
-  __device__ __forceinline__ void add_parts(const float* shared, int weights, int rows, int pitch,
-                                            int count) {
+  __device__ __forceinline__ void add_parts(const float* shared, int weights, Place<kStep> place,
+                                            int pitch, int count) {
     int h = weights + 4 * first_sample();
-    Place<kStep> place(rows);
 #pragma unroll kUnroll
     for (int j = 0; j < count; ++j) {
       float entry[K];
@@ -150,22 +153,24 @@ struct LaneTile {
       place.last += pitch;
     }
   }
-  // The same, starting from the slack, if any, or zero.
+  // The same, starting from the slack, if any, so many bytes from the first row; or from zero.
   template <int kUnroll, int kStep>
-  __device__ __forceinline__ void set_parts(const float* shared, int weights, int rows, int pitch,
-                                            int count, bool has_slack, int slack_row) {
+  __device__ __forceinline__ void set_parts(const float* shared, int weights, Place<kStep> place,
+                                            int pitch, int count, bool has_slack, int to_slack) {
     float slack[K], entry[K];
 #pragma unroll
     for (int v = 0; v < K; ++v) slack[v] = 0.0f;
-    if (has_slack) Place<kStep>(slack_row).load(shared, slack);
-    Place<kStep>(rows).load(shared, entry);
+    if (has_slack) place.load(shared, slack, to_slack);
+    place.load(shared, entry);
     const Four<float> weight = at<Four<float>>(shared, weights + 4 * first_sample());
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
 #pragma unroll
       for (int v = 0; v < K; ++v) of[s][v] = slack[v] + weight.of[s] * entry[v];
     }
-    add_parts<kUnroll, kStep>(shared, weights + 4 * kPitch, rows + pitch, pitch, count - 1);
+    place.four += pitch;
+    place.last += pitch;
+    add_parts<kUnroll, kStep>(shared, weights + 4 * kPitch, place, pitch, count - 1);
   }
 
   __device__ __forceinline__ void clamp() {
@@ -188,32 +193,44 @@ struct LaneTile {
   // += g / r m, where r are the sums of the rows m; a row without a positive entry is uniform.
   __device__ __forceinline__ void add_normalised(const Four<float>& g, const Four<float>& r,
                                                  const LaneTile& m, int classes) {
-    Four<float> coefficient;
-    bool uniform = false;
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
-      coefficient.of[s] = r.of[s] == 0.0f ? 0.0f : __fdividef(g.of[s], r.of[s]);
-      uniform = uniform || r.of[s] == 0.0f;
-    }
-    add(coefficient, m);
-    if (!uniform) return;
+      if (r.of[s] == 0.0f) {
+        const float share = __fdividef(g.of[s], static_cast<float>(classes));
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
-      const float share = r.of[s] == 0.0f ? __fdividef(g.of[s], static_cast<float>(classes)) : 0.0f;
+        for (int v = 0; v < K; ++v) of[s][v] += share;
+      } else {
+        const float coefficient = __fdividef(g.of[s], r.of[s]);
 #pragma unroll
-      for (int v = 0; v < K; ++v) of[s][v] += share;
+        for (int v = 0; v < K; ++v) of[s][v] += coefficient * m.of[s][v];
+      }
     }
   }
 
-  // Sums of the rows, over the Q lanes that have them.
-  template <int kLanes>
+  // Sums of the rows, over the Q lanes of the warp that have them; in the first of these alone
+  // where Q is no power of two.
   __device__ __forceinline__ Four<float> row_sums() const {
     Four<float> sum = sums();
+    if constexpr ((Q & (Q - 1)) == 0) {
+#pragma unroll
+      for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+        for (int offset = 1; offset < Q; offset *= 2) {
+          sum.of[s] += __shfl_xor_sync(0xffffffffu, sum.of[s], offset);
+        }
+      }
+      return sum;
+    }
+    return over_lanes(sum);
+  }
+  // The sum over this lane and the Q - 1 after it.
+  static __device__ __forceinline__ Four<float> over_lanes(const Four<float>& part) {
+    Four<float> sum = part;
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
 #pragma unroll
-      for (int offset = 1; offset < kLanes; offset *= 2) {
-        sum.of[s] += __shfl_xor_sync(0xffffffffu, sum.of[s], offset);
+      for (int offset = 1; offset < Q; ++offset) {
+        sum.of[s] += __shfl_down_sync(0xffffffffu, part.of[s], offset);
       }
     }
     return sum;

@@ -1,46 +1,38 @@
 // A block of the kernels for 33 to 128 classes (noisy_posterior_warps_kernels.cuh): `sharing` warps
-// have a tile of 32 samples, each of them its own columns of T(x). The other warps load: while one
-// row of T(x), or some parts of it, is used, they bring the next one to shared memory, and its
-// coefficients.
+// have a tile of 24 samples, six times four; five lanes of each have the same four. The parts pass
+// through shared memory a row of T(x) at a time.
+//
+// There are four warps, or a multiple, so that all schedulers of a multiprocessor have as much to
+// do. Other blocks compute while one waits for a row.
 #pragma once
 
 #include "noisy_posterior_tile.cuh"
 
 namespace ptd {
 
-constexpr int kWarpsQ = 4;
-constexpr int kWarpsOfBlock = 8;
-constexpr int kWarpsBlock = kWarpsOfBlock * kWarp;
+constexpr int kWarpsLanes = 5;  // of a warp that have the same samples
+constexpr int kWarpsMostWarps = 16;
 constexpr int kMostClassesOfWarps = 128;
-
-// A barrier of the whole block that warps reach from different places. Hardware counts warps, not
-// places; but C++ leaves __syncthreads in branches that part a block undefined.
-__device__ __forceinline__ void meet() {
-#ifdef __CUDA_ARCH__
-  asm volatile("bar.sync 0;" ::: "memory");
-#else
-  __syncthreads();
-#endif
-}
 
 // The dynamic shared memory of a block, set out by the launcher, in numbers: tiles of weights
 // [tiles, R, kPitch], and then, by sample of the block, where these begin.
 struct WarpsLayout {
-  int samples, computing;  // samples, and warps that compute, of the block
-  int coefficients;        // [4, samples]: used while those of the second next row are written
-  int tops, inverses;      // [samples]: largest logit, inverse sum of exponentials
-  int uniforms;            // [samples]: mean of G
-  int sums;                // [2, sharing, samples]: what the warps of a tile add up, row by row
-  int rows, pitch;         // [2, staged, pitch]: slack, if any, and parts
-  int tile_bytes, pitch_bytes, buffer_bytes;  // of a tile of weights, a slice, all staged
-  int started;                                // bytes of a row's slack, if any
-  int numbers;                                // of all
+  int samples;                  // of the block
+  int sharing_shift;            // two to its power: the warps that share a tile
+  int coefficients;             // [samples]: of the row
+  int tops, inverses;           // [samples]: largest logit, inverse sum of exponentials
+  int uniforms;                 // [samples]: mean of G
+  int sums;                     // [warps, kSamples]: what the warps of a tile add up
+  int places;                   // [threads], of their sums
+  int rows, pitch;              // [1 + R or R, pitch]: slack, if any, and parts
+  int tile_bytes, pitch_bytes;  // of a tile of weights, of a slice
+  int started;                  // bytes of a row's slack, if any
+  int numbers;                  // of all
 };
 
 // A block's place in the batch, and its shared memory.
 template <class Tile>
 struct WarpsBlock {
-  static_assert(Tile::kSamples == kWarp);
   const TiledBatch& batch;
   const WarpsLayout& layout;
   float* shared;
@@ -48,35 +40,22 @@ struct WarpsBlock {
   __device__ __forceinline__ int64_t first() const {
     return int64_t(block_number()) * layout.samples;
   }
+  __device__ __forceinline__ int warps() const { return static_cast<int>(blockDim.x) / kWarp; }
   __device__ __forceinline__ bool has_slack() const { return batch.matrix.slacks; }
-  __device__ __forceinline__ int slices() const { return batch.parts + batch.matrix.slacks; }
-  // Of this warp: those that compute come first.
-  __device__ __forceinline__ int number() const {
-    return (warp_number() + block_turn()) & (kWarpsOfBlock - 1);
+  // This warp's tile, and its place among those that share it.
+  __device__ __forceinline__ int tile() const { return warp_number() >> layout.sharing_shift; }
+  __device__ __forceinline__ int place() const { return warp_number() - tile() * batch.sharing; }
+  // Number of this lane, of all that have a row.
+  __device__ __forceinline__ int lane_of_row() const {
+    return place() * kWarpsLanes + lane_number() % kWarpsLanes;
   }
-  // This warp's tile, its place among those that share it, and where its columns begin.
-  __device__ __forceinline__ int tile() const {
-    const int warp = number();
-    return (warp >= batch.sharing) + (warp >= 2 * batch.sharing);
-  }
-  __device__ __forceinline__ int place() const { return number() - tile() * batch.sharing; }
-  __device__ __forceinline__ int begin() const { return place() * Tile::kColumns; }
+  __device__ __forceinline__ int lanes_of_row() const { return batch.sharing * kWarpsLanes; }
   // First of this lane's samples.
   __device__ __forceinline__ int sample() const {
     return tile() * Tile::kSamples + Tile::first_sample(lane_number());
   }
-  __device__ __forceinline__ float* coefficients(int row) const {  // [samples]
-    return shared + layout.coefficients + (row & 3) * layout.samples;
-  }
-  __device__ __forceinline__ float* sums(int row) const {  // [sharing, samples]
-    return shared + layout.sums + (row & 1) * batch.sharing * layout.samples;
-  }
-  __device__ __forceinline__ float* rows(int step) const {  // [staged, pitch]
-    return shared + layout.rows + (step & 1) * batch.staged * layout.pitch;
-  }
-
-  __device__ __forceinline__ int row_of_warp(int step) const {  // in bytes
-    return 4 * (layout.rows + begin()) + (step & 1) * layout.buffer_bytes;
+  __device__ __forceinline__ bool inside(int n) const {
+    return n < layout.samples && first() + n < batch.samples;
   }
 
   // What is known of each sample from the start; a warp has one. `grad` may be nullptr.
@@ -85,7 +64,7 @@ struct WarpsBlock {
     constexpr int kEach = kMostClassesOfWarps / kWarp;
     const int classes = batch.classes;
 #pragma unroll 1
-    for (int n = warp_id(); n < layout.samples && first() + n < batch.samples; n += kWarpsOfBlock) {
+    for (int n = warp_id(); inside(n); n += warps()) {
       const int64_t row = (first() + n) * classes;
       float z[kEach], top = -infinity<float>(), sum = 0.0f, mean = 0.0f;
 #pragma unroll
@@ -109,145 +88,102 @@ struct WarpsBlock {
 
   // Zeros beyond the last class, by the whole block.
   __device__ __forceinline__ void pad_rows() const {
-    const int padding = layout.pitch - batch.classes;
-    for (int t = static_cast<int>(thread_number()); t < 2 * batch.staged * padding;
-         t += kWarpsBlock) {
-      rows(0)[t / padding * layout.pitch + batch.classes + t % padding] = 0.0f;
+    for (int s = warp_id(); s < batch.parts + batch.matrix.slacks; s += warps()) {
+      for (int c = batch.classes + lane_id(); c < layout.pitch; c += kWarp) {
+        shared[layout.rows + s * layout.pitch + c] = 0.0f;
+      }
     }
   }
 
-  // `count` slices from `start` on, of row a, by the warps that load.
-  __device__ __forceinline__ void load_slices(int a, int start, int count, int step) const {
+  // Row a of slack and parts; a warp takes one at a time.
+  __device__ __forceinline__ void load_row(int a) const {
     const MatrixView& matrix = batch.matrix;
-    const int loaders = kWarpsOfBlock - layout.computing, mine = number() - layout.computing;
-    const int slacks = start == 0 ? matrix.slacks : 0;
-    float* to = rows(step);
-    if (slacks && mine == loaders - 1) {  // the one that has least to do else
+    const int mine = warp_number();
+    float* to = shared + layout.rows;
+    if (has_slack() && mine == warps() - 1) {  // the one that has least to do else
 #pragma unroll 1
       for (int c = lane_id(); c < batch.classes; c += kWarp) {
         to[c] = matrix.slack[a * matrix.slack_outer + c * matrix.slack_step];
       }
     }
-    to += (slacks + mine) * layout.pitch;
-    const float* from =
-        matrix.parts + (a * matrix.outer + (start + slacks - matrix.slacks + mine) * matrix.inner);
-    int left = count - slacks - mine;
+    to += (matrix.slacks + mine) * layout.pitch;
+    const float* from = matrix.parts + (a * matrix.outer + mine * matrix.inner);
+    int left = batch.parts - mine;
     if (matrix.vectors) {
-      // There is a lane for every vector. All loads are under way before the first is waited for.
-      constexpr int kAtOnce = 4;
+      // There is a lane for every vector.
       if (4 * lane_id() >= batch.classes) return;
       from += 4 * lane_id();
       to += 4 * lane_id();
 #pragma unroll 1
-      for (; left > 0; left -= kAtOnce * loaders) {
-        float4 held[kAtOnce];
-#pragma unroll
-        for (int u = 0; u < kAtOnce; ++u, from += loaders * matrix.inner) {
-          if (u * loaders < left) held[u] = *reinterpret_cast<const float4*>(from);
-        }
-#pragma unroll
-        for (int u = 0; u < kAtOnce; ++u, to += loaders * layout.pitch) {
-          if (u * loaders < left) *reinterpret_cast<float4*>(to) = held[u];
-        }
+      for (; left > 0; left -= warps()) {
+        *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+        from += warps() * matrix.inner;
+        to += warps() * layout.pitch;
       }
       return;
     }
 #pragma unroll 1
-    for (; left > 0; left -= loaders) {
-#pragma unroll 4
+    for (; left > 0; left -= warps()) {
+#pragma unroll 2
       for (int c = lane_id(); c < batch.classes; c += kWarp) to[c] = from[c * matrix.step];
-      from += loaders * matrix.inner;
-      to += loaders * layout.pitch;
+      from += warps() * matrix.inner;
+      to += warps() * layout.pitch;
     }
   }
 
-  // What the warps that load do: step by step, one ahead of the others. `coefficient(n, a)` is the
-  // one of row a and the block's sample n; `finish(n, a)` comes when the others have been through
-  // a row.
-  template <class Coefficient, class Finish>
-  __device__ __forceinline__ void load_rows(const Coefficient& coefficient,
-                                            const Finish& finish) const {
-    const int before = layout.computing * kWarp,
-              there = static_cast<int>(batch.samples - first() < layout.samples
-                                           ? batch.samples - first()
-                                           : layout.samples);
-    int step = 0;
-#pragma unroll 1
-    for (int a = 0; a <= batch.classes; ++a) {
-      const bool is_row = a < batch.classes;
-      for (int n = number() * kWarp + lane_id() - before; is_row && n < layout.samples;
-           n += kWarpsBlock - before) {
-        coefficients(a)[n] = n < there ? coefficient(n, a) : 0.0f;
-      }
-      int start = 0;
-#pragma unroll 1
-      do {
-        const int left = slices() - start;
-        if (is_row) load_slices(a, start, left < batch.staged ? left : batch.staged, step);
-        meet();
-        if (start == 0 && a > 0) {
-          for (int n = number() * kWarp + lane_id() - before; n < there; n += kWarpsBlock - before)
-            finish(n, a - 1);
-        }
-        start += batch.staged;
-        ++step;
-      } while (is_row && start < slices());
-    }
-  }
-
-  // What the others do. `prepare(a, m)` follows on a row that is there, `use(a, m, sum)` comes
-  // after the next barrier.
-  template <class Prepare, class Use>
-  __device__ __forceinline__ void add_rows(Tile& sum, const Prepare& prepare,
+  // Sums over all rows. `coefficient(n, a)` is the one of row a and the block's sample n;
+  // `use(a, m, sum)` adds a finished row.
+  template <class Coefficient, class Use>
+  __device__ __forceinline__ void add_rows(Tile& sum, const Coefficient& coefficient,
                                            const Use& use) const {
-    Tile m;
+    using Place = typename Tile::template Place<1>;
     sum.clear();
-    int step = 0;
 #pragma unroll 1
-    for (int a = 0; true; ++a, ++step) {
-      meet();
-      if (a > 0) use(a - 1, m, sum);
-      if (a == batch.classes) break;
-      const int count = slices() < batch.staged ? slices() : batch.staged;
-      const int row = row_of_warp(step);
-      m.template set_parts<1, 1>(shared, tile() * layout.tile_bytes, row + layout.started,
-                                 layout.pitch_bytes, count - batch.matrix.slacks, has_slack(), row);
-#pragma unroll 1
-      for (int start = batch.staged; start < slices(); start += batch.staged) {
-        meet();
-        const int left = slices() - start;
-        const int h = tile() * layout.tile_bytes + 4 * (start - batch.matrix.slacks) * Tile::kPitch;
-        m.template add_parts<1, 1>(shared, h, row_of_warp(++step), layout.pitch_bytes,
-                                   left < batch.staged ? left : batch.staged);
+    for (int a = 0; a < batch.classes; ++a) {
+      __syncthreads();
+      if (const int n = static_cast<int>(thread_number()); n < layout.samples) {
+        shared[layout.coefficients + n] = inside(n) ? coefficient(n, a) : 0.0f;
       }
+      load_row(a);
+      __syncthreads();
+      Tile m;
+      const Place place(4 * layout.rows + layout.started, lane_of_row(), lanes_of_row());
+      m.template set_parts<1, 1>(shared, tile() * layout.tile_bytes, place, layout.pitch_bytes,
+                                 batch.parts, has_slack(), -layout.started);
       if (has_slack()) m.clamp();
-      prepare(a, m);
+      use(a, m, sum);
     }
   }
 
-  __device__ __forceinline__ Four<float> coefficients_of_lane(int a) const {
-    return *reinterpret_cast<const Four<float>*>(coefficients(a) + sample());
+  // Where the first of the lanes with the same samples puts their sums; the others have none. In
+  // shared memory, since there is no register for it while a row is formed.
+  __device__ __forceinline__ void set_place() const {
+    const bool is_first = lane_id() % kWarpsLanes == 0 && !Tile::is_spare(lane_id());
+    const int to = layout.sums + warp_id() * Tile::kSamples + Tile::first_sample();
+    reinterpret_cast<int*>(shared)[layout.places + thread_number()] = is_first ? to : -1;
   }
-  // This lane's part of what the warps of a tile add up, and, after a barrier, the sums.
-  __device__ __forceinline__ void put(int row, Four<float> part) const {
-#pragma unroll
-    for (int s = 0; s < kTile; ++s) {
-#pragma unroll
-      for (int offset = 1; offset < kWarpsQ; offset *= 2) {
-        part.of[s] += __shfl_xor_sync(0xffffffffu, part.of[s], offset);
-      }
-    }
-    if (thread_number() % kWarpsQ > 0) return;
-    *reinterpret_cast<Four<float>*>(sums(row) + place() * layout.samples + sample()) = part;
+  // Coefficients of the row, for the samples of this lane.
+  __device__ __forceinline__ Four<float> coefficients() const {
+    return Tile::template at<Four<float>>(shared, 4 * (layout.coefficients + sample()));
   }
-  __device__ __forceinline__ Four<float> get(int row) const {
-    const float* from = sums(row) + sample();
+  // Where the sums of the block's sample n begin, one for each warp of its tile, kSamples apart.
+  __device__ __forceinline__ int sums(int n) const {
+    const int warp = n / Tile::kSamples * batch.sharing;
+    return layout.sums + warp * Tile::kSamples + n % Tile::kSamples;
+  }
+  // Sums over the warps of a tile, each with its part, for the samples of this lane.
+  __device__ __forceinline__ Four<float> over_warps(const Four<float>& part) const {
+    const Four<float> of_warp = Tile::over_lanes(part);
+    const int to = Tile::template at<int>(shared, 4 * (layout.places + thread_number()));
+    if (to >= 0) store_four(shared + to, of_warp);
+    __syncthreads();
+    int from = 4 * sums(sample());
     Four<float> sum = {};
 #pragma unroll 1
-    for (int warp = 0; warp < batch.sharing; ++warp, from += layout.samples) {
-      const Four<float> part = *reinterpret_cast<const Four<float>*>(from);
+    for (int warp = 0; warp < batch.sharing; ++warp, from += 4 * Tile::kSamples) {
+      const Four<float> four = Tile::template at<Four<float>>(shared, from);
 #pragma unroll
-      for (int s = 0; s < kTile; ++s) sum.of[s] += part.of[s];
+      for (int s = 0; s < kTile; ++s) sum.of[s] += four.of[s];
     }
     return sum;
   }
@@ -255,13 +191,14 @@ struct WarpsBlock {
   // visit(place in a [N, C], sample of the block, s, v) for what this lane has of the results.
   template <class Visit>
   __device__ __forceinline__ void each(const Visit& visit) const {
+    if (Tile::is_spare(lane_number())) return;
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
       const int n = sample() + s;
       if (first() + n >= batch.samples) continue;
 #pragma unroll
       for (int v = 0; v < Tile::kEach; ++v) {
-        const int c = begin() + Tile::column(v);
+        const int c = Tile::column(v, lane_of_row(), lanes_of_row());
         if (c < batch.classes) visit((first() + n) * batch.classes + c, n, s, v);
       }
     }

@@ -3,8 +3,8 @@
 // must move; these kernels move no more. Arithmetic is the limit by far: N R C^2 multiply-adds,
 // and N C^2 to use what they form, take a V100 25 times as long as the bytes at (C, R) = (100, 20).
 //
-// The mapping is that of noisy_posterior_tile.cuh, with the columns divided among warps, and with
-// warps that do nothing but load (noisy_posterior_warps.cuh).
+// The mapping is that of noisy_posterior_tile.cuh, with the columns divided among warps
+// (noisy_posterior_warps.cuh).
 #pragma once
 
 #include "noisy_posterior_warps.cuh"
@@ -12,46 +12,41 @@
 namespace ptd {
 
 template <int K, class Z>
-__global__ void __launch_bounds__(kWarpsBlock, 4)
+__global__ void __launch_bounds__(kWarpsMostWarps* kWarp, 2)
     noisy_posterior_warps(TiledBatch batch, WarpsLayout layout,
                           const Z* __restrict__ logits,    // [N, C]
                           float* __restrict__ posterior,   // [N, C]
                           float* __restrict__ row_sums) {  // [N, C], written with slack
-  using Tile = LaneTile<kWarpsQ, K>;
+  using Tile = LaneTile<kWarpsLanes, K>;
   PTD_DYNAMIC_SHARED(float, shared);
   const WarpsBlock<Tile> block{batch, layout, shared};
   const int classes = batch.classes;
   block.reduce(logits, nullptr);
   stage_tile_weights<Tile>(batch, block.first(), shared);
   block.pad_rows();
-  __syncthreads();
-  if (block.number() >= layout.computing) {
-    const auto softmax = [&](int n, int i) {
-      const float z = load<float>(logits + (block.first() + n) * classes + i);
-      return exp_of(z - shared[layout.tops + n]) * shared[layout.inverses + n];
-    };
-    return block.load_rows(softmax, [&](int n, int i) {
-      if (!block.has_slack()) return;
-      float r = 0.0f;
-      for (int warp = 0; warp < batch.sharing; ++warp) {
-        r += block.sums(i)[warp * layout.samples + n];
-      }
-      row_sums[(block.first() + n) * classes + i] = r;
-    });
-  }
-  Tile out;
-  const auto prepare = [&](int i, const Tile& m) {
-    if (block.has_slack()) block.put(i, m.sums());
+  block.set_place();
+  const auto softmax = [&](int n, int i) {
+    const float z = load<float>(logits + (block.first() + n) * classes + i);
+    return exp_of(z - shared[layout.tops + n]) * shared[layout.inverses + n];
   };
-  block.add_rows(out, prepare, [&](int i, const Tile& m, Tile& to) {
-    const Four<float> g = block.coefficients_of_lane(i);
-    block.has_slack() ? to.add_normalised(g, block.get(i), m, classes) : to.add(g, m);
+  Tile out;
+  block.add_rows(out, softmax, [&](int i, const Tile& m, Tile& to) {
+    if (!block.has_slack()) return to.add(block.coefficients(), m);
+    const Four<float> r = block.over_warps(m.sums());
+    to.add_normalised(block.coefficients(), r, m, classes);
+    const int n = static_cast<int>(thread_number());
+    if (!block.inside(n)) return;
+    float sum = 0.0f;
+    for (int warp = 0; warp < batch.sharing; ++warp) {
+      sum += shared[block.sums(n) + warp * Tile::kSamples];
+    }
+    row_sums[(block.first() + n) * classes + i] = sum;
   });
   block.each([&](int64_t at, int, int s, int v) { posterior[at] = out.of[s][v]; });
 }
 
 template <int K, class Z>
-__global__ void __launch_bounds__(kWarpsBlock, 4)
+__global__ void __launch_bounds__(kWarpsMostWarps* kWarp, 2)
     noisy_posterior_backward_warps(TiledBatch batch, WarpsLayout layout,
                                    const Z* __restrict__ logits,        // [N, C]
                                    const float* __restrict__ grad,      // [N, C]
@@ -59,24 +54,18 @@ __global__ void __launch_bounds__(kWarpsBlock, 4)
                                    Z* __restrict__ grad_logits,         // [N, C] or nullptr
                                    float* __restrict__ entries,         // [N, C] or nullptr
                                    float* __restrict__ rows) {          // [N, C], see spread
-  using Tile = LaneTile<kWarpsQ, K>;
+  using Tile = LaneTile<kWarpsLanes, K>;
   PTD_DYNAMIC_SHARED(float, shared);
   const WarpsBlock<Tile> block{batch, layout, shared};
   const int classes = batch.classes;
   block.reduce(logits, block.has_slack() ? grad : nullptr);
   stage_tile_weights<Tile>(batch, block.first(), shared);
   block.pad_rows();
-  __syncthreads();
-  if (block.number() >= layout.computing) {
-    block.load_rows([&](int n, int k) { return grad[(block.first() + n) * classes + k]; },
-                    [](int, int) {});
-    meet();
-    return;
-  }
+  block.set_place();
+  const auto of_grad = [&](int n, int k) { return grad[(block.first() + n) * classes + k]; };
   Tile d;
-  block.add_rows(
-      d, [](int, const Tile&) {},
-      [&](int k, const Tile& m, Tile& to) { to.add(block.coefficients_of_lane(k), m); });
+  block.add_rows(d, of_grad,
+                 [&](int, const Tile& m, Tile& to) { to.add(block.coefficients(), m); });
 
   const auto softmax = [&](int64_t at, int n) {
     return exp_of(load<float>(logits + at) - shared[layout.tops + n]) * shared[layout.inverses + n];
@@ -88,9 +77,7 @@ __global__ void __launch_bounds__(kWarpsBlock, 4)
       pulled = normalised_entry(pulled, row_sums[at], shared[layout.uniforms + n]);
     mean.of[s] += softmax(at, n) * pulled;
   });
-  block.put(0, mean);
-  meet();
-  mean = block.get(0);
+  mean = block.over_warps(mean);
   block.each([&](int64_t at, int n, int s, int v) {
     const float g = softmax(at, n);
     if (grad_logits) store(grad_logits + at, g * (d.of[s][v] - mean.of[s]));
