@@ -3,7 +3,7 @@
 // share samples too, and divide the rows of T(x), whose sums are added up at the end.
 #pragma once
 
-#include "noisy_posterior_tile.cuh"
+#include "noisy_posterior_stage.cuh"
 
 namespace ptd {
 

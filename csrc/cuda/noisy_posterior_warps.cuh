@@ -6,7 +6,7 @@
 // do. Other blocks compute while one waits for a row.
 #pragma once
 
-#include "noisy_posterior_tile.cuh"
+#include "noisy_posterior_stage.cuh"
 
 namespace ptd {
 
