@@ -39,8 +39,19 @@ Gradients = structure(
 )  # fmt: skip
 PosteriorGradients = structure("PosteriorGradients", grad=U64, logits=U64, entry=U64, row=U64)
 TransitionBatch = structure(
-    "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32
+    "TransitionBatch", weights=U64, columns=U64, slack=U64, samples=I64, classes=I32, parts=I32,
+    rows=U64, slack_rows=U64,
 )  # fmt: skip
+MatrixView = structure(
+    "MatrixView", parts=U64, outer=I32, inner=I32, step=I32, slack=U64, slack_outer=I32,
+    slack_step=I32, slacks=I32, vectors=BOOL,
+)  # fmt: skip
+TiledBatch = structure(
+    "TiledBatch", weights=U64, matrix=MatrixView, samples=I64, classes=I32, parts=I32, tiles=I32,
+    sharing=I32, aligned=BOOL, whole_weights=BOOL,
+)  # fmt: skip
+LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
+WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(14)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(12)})
 GroupedLayout = structure("GroupedLayout", **{f"f{i}": I32 for i in range(5)})
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
@@ -97,6 +108,8 @@ class Arrays:
             add(normal(n, c)),
         )
         self.columns, self.slack = add(parts, cached=True), add(slack, cached=True)
+        self.rows = add(np.ascontiguousarray(parts.transpose(1, 2, 0)), cached=True)
+        self.slack_rows = add(np.ascontiguousarray(slack.T), cached=True)
         self.labels = add(rng.integers(0, c, n), cached=n * 8 < 2**20)
         empty = np.full((n, c), np.nan, np.float32)
         given = case.slack and case.title != "row sums"
@@ -120,11 +133,18 @@ class Arrays:
             case.n, case.c, case.r, -100, 1e-8, 1e-8 / case.c,
         )  # fmt: skip
 
-    def matrices(self) -> ctypes.Structure:
-        slack = self.slack if self.case.slack else 0
-        return TransitionBatch(
-            self.weights, self.columns, slack, self.case.n, self.case.c, self.case.r
-        )
+    def tiled(self, forward: bool) -> list:
+        """The batch as the launchers of noisy_posterior hand it over."""
+        case, few = self.case, self.case.c == 10
+        batch = TransitionBatch(self.weights, 0, 0, case.n, case.c, case.r)
+        if few or forward:
+            batch.rows, batch.slack_rows = self.rows, self.slack_rows if case.slack else 0
+        else:
+            batch.columns, batch.slack = self.columns, self.slack if case.slack else 0
+        result, layout = TiledBatch(), LanesLayout() if few else WarpsLayout()
+        arguments = map(ctypes.byref, (batch, result, layout))
+        plans().lanes(*arguments) if few else plans().warps(*arguments, I64(forward))
+        return [result, layout]
 
     def layout(self, pairs: bool = False) -> ctypes.Structure:
         layout = Layout()
@@ -170,7 +190,7 @@ def cases() -> list[Case]:
                         *map(I32, (a.case.n, a.case.r))], 65_536, 10, 20, False),
     ]  # fmt: skip
     narrow, many = "transition_loss_narrow_kernels", "transition_loss_kernels"
-    clean, noisy = "clean_posterior", "noisy_posterior_kernels"
+    clean = "clean_posterior"
     for n, c, r, slack in (
         (65_536, 10, 20, False), (65_536, 10, 20, True), (8_192, 100, 20, False),
         (8_192, 100, 20, True),
@@ -188,7 +208,7 @@ def cases() -> list[Case]:
                                 PosteriorGradients(a.grad, a.out, 0, 0)], *size),
             ]  # fmt: skip
             kind = "pair<float, 5, true>" if slack else "lone<float>"
-            tiled = "<16, 1, float, float>"
+            noisy, tiled = "lanes", "<2, 5, float>"
             found += [
                 Case("loss", narrow, f"transition_loss_{given}<float>",
                      lambda a: [a.labelled(), a.layout(), RULE, outputs(a)], *size),
@@ -197,7 +217,7 @@ def cases() -> list[Case]:
                      *size),
             ]  # fmt: skip
         else:
-            tiled, mapping = "<32, 4, float, float>", f"<float, 4, true, {str(slack).lower()}>"
+            noisy, tiled, mapping = "warps", "<5, float>", f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size),
@@ -216,10 +236,12 @@ def cases() -> list[Case]:
                 found.append(Case("row sums", "row_sums_kernels", "row_sums<float, true>",
                                   lambda a: [a.labelled()], *size, rows=-(-c // 32)))  # fmt: skip
         found += [
-            Case("noisy_posterior", noisy, f"noisy_posterior_narrow{tiled}",
-                 lambda a: [a.matrices(), a.logits, a.out, a.row_sums], *size),
-            Case("noisy_posterior backward", noisy, f"noisy_posterior_narrow_backward{tiled}",
-                 lambda a: [a.matrices(), a.logits, a.grad, a.row_sums, a.out, 0, 0], *size),
+            Case("noisy_posterior", f"noisy_posterior_{noisy}_kernels",
+                 f"noisy_posterior_{noisy}{tiled}",
+                 lambda a: [*a.tiled(True), a.logits, a.out, a.row_sums], *size),
+            Case("noisy_posterior backward", f"noisy_posterior_{noisy}_kernels",
+                 f"noisy_posterior_backward_{noisy}{tiled}",
+                 lambda a: [*a.tiled(False), a.logits, a.grad, a.row_sums, a.out, 0, 0], *size),
         ]  # fmt: skip
     for n, c, mapping in ((65_536, 10, "<float, 16, 1, 4>"), (8_192, 100, "<float, 32, 4, 1>")):
         file = "project_transition_kernels"

@@ -25,8 +25,8 @@ def launch_sizes(case: Case) -> Launch:
     wanted = [launch for launch in launches if launch.kernel == case.kernel]
     if not wanted:
         sys.exit(f"Nothing launches {case.kernel} for {case.n} samples of {case.c} classes.")
-    # Vectors and scalars of logits, with slack and without: the sizes are the same.
-    return wanted[0]
+    # Vectors and scalars of logits have the same sizes; those without slack come first.
+    return wanted[-1 if case.slack else 0]
 
 
 def moved(case: Case, full: Launch) -> Moved:
@@ -40,7 +40,7 @@ def moved(case: Case, full: Launch) -> Moved:
             project.run(torch.randn(n, c), torch.randn(n, c))
         elif "noisy" in case.kernel:
             batch, grad = noisy.batch_of(n, c, r, case.slack), torch.randn(n, c)
-            noisy.run(batch, grad, ("logits",)) if c == 10 else noisy.run_fused(batch, grad)
+            noisy.run_tiled(batch, grad)
         elif "clean" in case.kernel:
             cuda_labels.run_posterior(cuda_labels.batch_of(n, c, r, slack), torch.randn(n, c))
         else:

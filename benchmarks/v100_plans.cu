@@ -1,6 +1,7 @@
 // What launchers work out for themselves and hand to kernels, for v100_model.py.
 #include "mapping.h"
 #include "narrow_layout.h"
+#include "noisy_posterior_plan.h"
 
 using namespace ptd;
 
@@ -12,4 +13,18 @@ extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, int64_
 
 extern "C" void grouped(int64_t samples, int64_t classes, int64_t parts, GroupedLayout* layout) {
   *layout = grouped_layout(samples, int(classes), int(parts), sizeof(float));
+}
+
+extern "C" void lanes(const TransitionBatch<float>* batch, TiledBatch* result,
+                      LanesLayout* layout) {
+  const LanesPlan plan(*batch);
+  *result = plan.apply(*batch, batch->weights);  // aligned as all arrays are
+  *layout = plan.layout;
+}
+
+extern "C" void warps(const TransitionBatch<float>* batch, TiledBatch* result, WarpsLayout* layout,
+                      int64_t forward) {
+  const WarpsPlan plan(*batch);
+  *result = plan.apply(*batch, forward != 0);
+  *layout = plan.layout;
 }

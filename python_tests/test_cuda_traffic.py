@@ -75,18 +75,19 @@ def test_noisy_posterior(slack, wanted):
     with recording() as launches:
         noisy.run(noisy.batch_of(n, c, r, slack), torch.randn(n, c), wanted)
     seen = check(launches, n, c, r, slack, factors=len(wanted) > 1)
-    assert seen[:2] == ["noisy_posterior_narrow", "noisy_posterior_narrow_backward"]
+    assert seen[:2] == ["noisy_posterior_lanes", "noisy_posterior_backward_lanes"]
     assert ({"spread_weights", "spread_parts"} <= set(seen)) == (len(wanted) > 1)
 
 
 @pytest.mark.parametrize("slack", [False, True])
-def test_noisy_posterior_of_a_hundred_classes(slack):
-    n, c, r = 32, 100, 3
+@pytest.mark.parametrize(("n", "c", "r"), [(256, 10, 20), (256, 14, 12), (64, 100, 3)])
+def test_noisy_posterior_of_many_samples(n, c, r, slack):
     batch = noisy.batch_of(n, c, r, slack)
     with recording() as launches:
-        noisy.run_fused(batch, torch.randn(n, c))
+        noisy.run_tiled(batch, torch.randn(n, c))
+    kind = "warps" if c == 100 else "lanes"
     seen = check(launches, n, c, r, slack)
-    assert seen == ["noisy_posterior_narrow", "noisy_posterior_narrow_backward"]
+    assert seen == [f"noisy_posterior_{kind}", f"noisy_posterior_backward_{kind}"]
 
 
 @pytest.mark.parametrize(("rows", "c"), [(1024, 10), (256, 100)])

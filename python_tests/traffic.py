@@ -40,8 +40,8 @@ LEAST: dict[str, Least] = {
     "weights_revised": lambda c, r, slack, e: 8 * c + 8 * r + 8,
     "spread_plain": lambda c, r, slack, e: 4 * c + 4 * r + 8,
     "spread_revised": lambda c, r, slack, e: 8 * c + 4 * r + 8,
-    "noisy_posterior_narrow": lambda c, r, slack, e: 8 * c + 4 * r + 4 * c * slack,
-    "noisy_posterior_narrow_backward": lambda c, r, slack, e: (
+    "noisy_posterior": lambda c, r, slack, e: 8 * c + 4 * r + 4 * c * slack,
+    "noisy_posterior_backward": lambda c, r, slack, e: (
         12 * c + 4 * r + 4 * c * slack + 4 * c * (1 + slack) * e
     ),
     "softmax_entries": lambda c, r, slack, e: 8 * c + (4 * c + 4) * slack,
@@ -55,7 +55,7 @@ LEAST: dict[str, Least] = {
     "simplex_project_short_backward": lambda c, r, slack, e: 12 * r,
     "simplex_weights_lanes": lambda c, r, slack, e: 12 * r,
 }
-MAPPINGS = ("_lone", "_lone_slack", "_pair", "_grouped", "_wide")
+MAPPINGS = ("_lone", "_lone_slack", "_pair", "_grouped", "_wide", "_lanes", "_warps", "_narrow")
 # These leave sums over samples in scratch memory.
 SUM_UP = ("spread_plain", "spread_revised", "spread_parts")
 

@@ -2,6 +2,7 @@
 
 #include "blocks.h"
 #include "noisy_posterior_kernels.cuh"
+#include "noisy_posterior_plan.h"
 #include "noisy_posterior_spread_kernels.cuh"
 #include "noisy_posterior_wide_kernels.cuh"
 
@@ -23,22 +24,17 @@ size_t weights_bytes(const TransitionBatch<T>& batch, int tiles) {
   return sizeof(Four<T>) * tiles * batch.parts;
 }
 
-// A launch of the narrow kernels: `lanes` for a tile of samples, `each` classes in a lane. No lanes
-// where another mapping has to serve.
+// A launch of the narrow kernels: `lanes` for a tile of samples. No lanes where another mapping has
+// to serve.
 struct NarrowPlan {
-  int lanes = 0, each = 1;
+  int lanes = 0;
   size_t shared;
   unsigned grid;
 
   template <class T>
   explicit NarrowPlan(const TransitionBatch<T>& batch) {
-    // Beyond 32 classes a block is long at work, and fewer than these leave a GPU idle: the wide
-    // kernels divide a tile's columns among blocks.
-    constexpr int64_t kManySamples = 5120;
-    const int64_t most = sizeof(T) == 4 && batch.samples >= kManySamples ? 128 : 32;
-    if (batch.classes > most) return;
-    while (32 * each < batch.classes) each *= 2;
-    const size_t results = sizeof(T) * kPosteriorBlock * kTile * each;
+    if (batch.classes > 32) return;
+    const size_t results = sizeof(T) * kPosteriorBlock * kTile;
     for (int wanted = batch.classes <= 16 ? 16 : 32; wanted <= 32 && !lanes; wanted *= 2) {
       const int tiles = kPosteriorBlock / wanted;
       shared = weights_bytes(batch, tiles);
@@ -47,17 +43,24 @@ struct NarrowPlan {
     }
   }
 
-  // run.template operator()<Lanes, V>()
-  template <class T, class Run>
-  void run_with(const TransitionBatch<T>&, const Run& run) const {
-    if (lanes == 16) return run.template operator()<16, 1>();
-    if constexpr (sizeof(T) == 4) {
-      if (each == 2) return run.template operator()<32, 2>();
-      if (each == 4) return run.template operator()<32, 4>();
-    }
-    run.template operator()<32, 1>();
+  // run.template operator()<Lanes>()
+  template <class Run>
+  void run_with(const Run& run) const {
+    if (lanes == 16) return run.template operator()<16>();
+    run.template operator()<32>();
   }
 };
+
+// run(plan) with the tiled mapping that serves; false if none does.
+template <class T, class Lanes, class Warps>
+bool with_tiled(const TransitionBatch<T>& batch, const Lanes& lanes, const Warps& warps) {
+  if constexpr (sizeof(T) == 4) {
+    if (const LanesPlan plan(batch); plan.grid) return lanes(plan), true;
+    if (batch.samples < WarpsPlan::kFewestSamples) return false;
+    if (const WarpsPlan plan(batch); plan.grid) return warps(plan), true;
+  }
+  return false;
+}
 
 // Tiles of a block, a power of two, whose weights have room.
 template <class T>
@@ -135,18 +138,34 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
 }  // namespace
 
 template <class T>
+PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward, bool transition) {
+  PartsLayout layout{false, false};
+  const bool tiled = with_tiled(
+      batch, [&](const LanesPlan&) { layout.rows = true; },
+      [&](const WarpsPlan&) { (forward ? layout.rows : layout.columns) = true; });
+  if (!tiled || transition) layout.columns = true;
+  return layout;
+}
+
+template <class T>
 int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch) {
-  return NarrowPlan(batch).lanes ? 0
-                                 : batch.samples * (batch.classes + 1);  // entries, uniform shares
+  const auto none = [](const auto&) {};
+  if (NarrowPlan(batch).lanes || with_tiled(batch, none, none)) return 0;
+  return batch.samples * (batch.classes + 1);  // entries, uniform shares
 }
 
 template <class Z, class T>
 cudaError_t launch_noisy_posterior(const TransitionBatch<T>& batch, const Z* logits, T* posterior,
                                    T* row_sums, T* scratch, cudaStream_t stream) {
+  const bool tiled = with_tiled(
+      batch,
+      [&](const auto& plan) { launch_lanes(plan, batch, logits, posterior, row_sums, stream); },
+      [&](const auto& plan) { launch_warps(plan, batch, logits, posterior, row_sums, stream); });
+  if (tiled) return cudaGetLastError();
   if (const NarrowPlan narrow(batch); narrow.lanes) {
-    narrow.run_with(batch, [&]<int Lanes, int V>() {
-      PTD_LAUNCH((noisy_posterior_narrow<Lanes, V, T, Z>), narrow.grid, kPosteriorBlock,
-                 narrow.shared, stream, batch, logits, posterior, row_sums);
+    narrow.run_with([&]<int Lanes>() {
+      PTD_LAUNCH((noisy_posterior_narrow<Lanes, T, Z>), narrow.grid, kPosteriorBlock, narrow.shared,
+                 stream, batch, logits, posterior, row_sums);
     });
     return cudaGetLastError();
   }
@@ -184,12 +203,23 @@ cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, con
   T* rows = scratch;
   T* entries = transition ? scratch + size : nullptr;
   const NarrowPlan narrow(batch);
-  if (batch.samples && narrow.lanes) {
-    narrow.run_with(batch, [&]<int Lanes, int V>() {
-      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, V, T, Z>), narrow.grid, kPosteriorBlock,
+  const bool done =
+      batch.samples == 0 || with_tiled(
+                                batch,
+                                [&](const auto& plan) {
+                                  launch_lanes_backward(plan, batch, logits, grad, row_sums,
+                                                        grads.logits, entries, rows, stream);
+                                },
+                                [&](const auto& plan) {
+                                  launch_warps_backward(plan, batch, logits, grad, row_sums,
+                                                        grads.logits, entries, rows, stream);
+                                });
+  if (!done && narrow.lanes) {
+    narrow.run_with([&]<int Lanes>() {
+      PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, T, Z>), narrow.grid, kPosteriorBlock,
                  narrow.shared, stream, batch, logits, grad, row_sums, grads.logits, entries, rows);
     });
-  } else if (batch.samples) {
+  } else if (!done) {
     const WidePlan plan(batch, kWarp);
     PTD_LAUNCH(pull_rows<T>, plan.grid, kWideBlock, plan.shared, stream, batch, grad, rows,
                plan.tiles);
@@ -216,6 +246,8 @@ PTD_INSTANTIATE(float, float)
 PTD_INSTANTIATE(double, double)
 PTD_INSTANTIATE(Half, float)
 PTD_INSTANTIATE(BFloat16, float)
+template PartsLayout noisy_posterior_layout<float>(const TransitionBatch<float>&, bool, bool);
+template PartsLayout noisy_posterior_layout<double>(const TransitionBatch<double>&, bool, bool);
 template int64_t noisy_posterior_scratch<float>(const TransitionBatch<float>&);
 template int64_t noisy_posterior_scratch<double>(const TransitionBatch<double>&);
 template int64_t noisy_posterior_backward_scratch<float>(const TransitionBatch<float>&);

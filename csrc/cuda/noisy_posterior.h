@@ -11,6 +11,17 @@ namespace ptd {
 // which eight fit a multiprocessor of a V100 at once (blocks.h).
 constexpr int64_t kMostPosteriorParts = 320;
 
+// Which of TransitionBatch's pointers the launchers follow.
+struct PartsLayout {
+  bool columns;  // columns and slack
+  bool rows;     // rows and slack_rows
+};
+
+// `transition`: whether gradients of more than the logits are wanted. Of the batch it counts
+// whether there is slack, in whichever layout, and not where pointers point.
+template <class T>
+PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward, bool transition);
+
 // Numbers of scratch that the forward launcher needs.
 template <class T>
 int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch);

@@ -1,4 +1,5 @@
 #include "../gradient_tensors.h"
+#include "../layout.h"
 #include "noisy_posterior.h"
 #include "on_device.h"
 
@@ -20,21 +21,36 @@ Sizes check(const Tensor& logits, const OptionalTensor& weights, const Tensor& p
 // T(x) of a batch with the memory its pointers refer to.
 template <class T>
 struct BatchInputs {
-  OptionalTensor weights, slack;
-  Tensor columns;
+  OptionalTensor weights, columns, slack, rows, slack_rows;
   TransitionBatch<T> batch;
 
+  // `transition`: whether gradients of more than the logits are wanted.
   BatchInputs(const Sizes& sizes, const OptionalTensor& given_weights, const Tensor& parts,
-              const OptionalTensor& given_slack)
-      : columns(parts_by_column(parts)) {
+              const OptionalTensor& given_slack, bool forward, bool transition = false)
+      : batch{} {
     if (given_weights) weights = torch::stable::contiguous(*given_weights);
-    if (given_slack) slack = by_column(*given_slack);
-    batch = {weights ? static_cast<const T*>(weights->data_ptr()) : nullptr,
-             static_cast<const T*>(columns.data_ptr()),
-             slack ? static_cast<const T*>(slack->data_ptr()) : nullptr,
-             sizes.samples,
-             int(sizes.classes),
-             int(sizes.parts)};
+    batch.weights = data(weights);
+    batch.slack = data(given_slack);
+    batch.samples = sizes.samples;
+    batch.classes = int(sizes.classes);
+    batch.parts = int(sizes.parts);
+    const PartsLayout layout = noisy_posterior_layout(batch, forward, transition);
+    if (layout.columns) {
+      columns = parts_by_column(parts);
+      if (given_slack) slack = by_column(*given_slack);
+    }
+    if (layout.rows) {
+      rows = torch::stable::contiguous(parts);
+      if (given_slack) slack_rows = torch::stable::contiguous(*given_slack);
+    }
+    batch.columns = data(columns);
+    batch.slack = data(slack);
+    batch.rows = data(rows);
+    batch.slack_rows = data(slack_rows);
+  }
+
+  static const T* data(const OptionalTensor& tensor) {
+    return tensor ? static_cast<const T*>(tensor->data_ptr()) : nullptr;
   }
 };
 
@@ -65,7 +81,7 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
   const OnDevice device(logits);
   const Tensor rows = torch::stable::contiguous(logits);
   with_types(logits, [&]<class Z, class T>() {
-    const BatchInputs<T> inputs(sizes, weights, parts, slack);
+    const BatchInputs<T> inputs(sizes, weights, parts, slack, true);
     const Tensor scratch = empty({noisy_posterior_scratch(inputs.batch)}, dtype, logits);
     check_launch(
         kOp, launch_noisy_posterior<Z, T>(inputs.batch, static_cast<const Z*>(rows.data_ptr()),
@@ -97,7 +113,8 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
   const OnDevice device(logits);
   const Tensor rows = torch::stable::contiguous(logits), grads = torch::stable::contiguous(grad);
   with_types(logits, [&]<class Z, class T>() {
-    const BatchInputs<T> inputs(sizes, weights, parts, slack);
+    const bool transition = needs.weights || needs.parts || needs.slack;
+    const BatchInputs<T> inputs(sizes, weights, parts, slack, false, transition);
     const Tensor scratch = empty({noisy_posterior_backward_scratch(inputs.batch)}, dtype, logits);
     const PosteriorGradients<Z, T> to{static_cast<Z*>(to_logits), static_cast<T*>(to_weights),
                                       static_cast<T*>(to_parts),  static_cast<T*>(to_slack),

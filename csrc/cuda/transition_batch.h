@@ -12,6 +12,9 @@ struct TransitionBatch {
   const T* slack;    // [C, C], a column contiguous; or nullptr
   int64_t samples;
   int classes, parts;
+  // The same with a row contiguous. Not all launchers follow all of these pointers.
+  const T* rows = nullptr;        // [R, C, C]
+  const T* slack_rows = nullptr;  // [C, C]; or nullptr
 };
 
 }  // namespace ptd

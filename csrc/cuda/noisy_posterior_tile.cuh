@@ -1,0 +1,251 @@
+// T(x) of many samples, a row at a time, formed in registers and used at once.
+//
+//   m_c = slack_ac + sum_j h_j P^j_ac       for one a, all c
+//   sum_c += coefficient_a m_c              over all a
+//
+// Forward a is the row i of T(x), c the column k, the coefficient g_i / r_i; backward a is the
+// column k, c the row i, the coefficient G_k. A lane has K entries c of four samples, Q lanes all
+// entries that a warp has of them. So a number that a lane reads from shared memory, of weights or
+// parts, serves K or 4 multiply-adds: 20 of them for 9 numbers, in three or four loads.
+#pragma once
+
+#include "sample_tile.cuh"
+#include "scalar.cuh"
+
+namespace ptd {
+
+// blockIdx.x and threadIdx.x, read anew each time: kept in registers from the start of a kernel to
+// its end, what follows from them would take the room that the sums need.
+#ifdef __CUDA_ARCH__
+__device__ __forceinline__ int block_number() {
+  int number;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+  return number;
+}
+__device__ __forceinline__ unsigned thread_number() {
+  unsigned number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+}
+#else
+__device__ __forceinline__ int block_number() { return static_cast<int>(blockIdx.x); }
+__device__ __forceinline__ unsigned thread_number() { return threadIdx.x; }
+#endif
+// Differs between blocks that a multiprocessor has at the same time, as far as can be: on a V100
+// their numbers are 80 apart. Work that does not divide evenly among a block's warps is given out
+// by it, so that no scheduler has the larger share of all blocks.
+__device__ __forceinline__ int block_turn() {
+  return static_cast<int>(static_cast<unsigned>(block_number()) / 16);
+}
+__device__ __forceinline__ int warp_number() { return static_cast<int>(thread_number() / kWarp); }
+__device__ __forceinline__ int lane_number() { return static_cast<int>(thread_number() % kWarp); }
+
+// The parts and slack, from where a row of T(x), or a column, is read: entry (a, c) of part j is
+// parts[a outer + j inner + c step].
+struct MatrixView {
+  const float* parts;
+  int outer, inner, step;
+  const float* slack;  // entry (a, c) is slack[a slack_outer + c slack_step]
+  int slack_outer, slack_step;
+  int slacks;    // 1, or 0: there is none
+  bool vectors;  // rows are contiguous, and whole vectors of 16 bytes at aligned addresses
+};
+
+// What the tiled kernels take.
+struct TiledBatch {
+  const float* weights;  // [N, R], or nullptr where the one part is T
+  MatrixView matrix;
+  int64_t samples;
+  int classes, parts;
+  int tiles;           // of samples, in a block
+  int sharing;         // warps that have a tile together
+  bool aligned;        // all [N, C] begin at multiples of 16 bytes
+  bool whole_weights;  // weights of a sample are whole vectors of 16 bytes
+};
+
+template <int Q, int K>
+struct LaneTile {
+  static_assert(K == 4 || K == 5);
+  static constexpr int kLanes = Q, kEach = K;
+  static constexpr int kColumns = Q * K;              // of a warp
+  static constexpr int kSamples = kWarp / Q * kTile;  // of a warp
+  // Numbers by sample have this pitch in shared memory: neighbouring rows start four banks apart.
+  static constexpr int kPitch = kSamples + 4;
+
+  float of[kTile][K];
+
+  // Lanes that are left over have a copy of the last samples.
+  static constexpr int kGroups = kWarp / Q;
+  static __device__ __forceinline__ int first_sample(int lane = lane_number()) {
+    return (kWarp % Q == 0 || lane / Q < kGroups ? lane / Q : kGroups - 1) * kTile;
+  }
+  static __device__ __forceinline__ bool is_spare(int lane) { return lane >= kGroups * Q; }
+  // Column v of the lane that is number `at` of the `lanes` that have a row: four neighbours, so
+  // that they are one vector, and one of the rest.
+  static __device__ __forceinline__ int column(int v, int at, int lanes) {
+    return v < 4 ? 4 * at + v : 4 * lanes + at;
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = 0.0f;
+    }
+  }
+
+  // Numbers at `bytes` of shared memory. Offsets of 32 bits, in bytes, are what loads take as they
+  // are: pointers would cost as many instructions as the arithmetic.
+  template <class S>
+  static __device__ __forceinline__ S at(const float* shared, int bytes) {
+    return *reinterpret_cast<const S*>(reinterpret_cast<const char*>(shared) + bytes);
+  }
+
+  // Where the entries of a row are, kStep numbers apart, that belong to the lane that is number
+  // `at` of `lanes`: its four neighbours, and the last.
+  template <int kStep>
+  struct Place {
+    int four, last;  // bytes
+
+    __device__ __forceinline__ Place(int row, int at, int lanes)
+        : four(row + 4 * kStep * 4 * at), last(row + 4 * kStep * (4 * lanes + at)) {}
+
+    // `away`: bytes to another row.
+    __device__ __forceinline__ void load(const float* shared, float (&entry)[K],
+                                         int away = 0) const {
+      if constexpr (kStep > 1) {
+#pragma unroll
+        for (int v = 0; v < 4; ++v) entry[v] = at<float>(shared, four + away + 4 * kStep * v);
+      } else if constexpr (Q != 2) {
+        const Four<float> all = at<Four<float>>(shared, four + away);
+#pragma unroll
+        for (int v = 0; v < 4; ++v) entry[v] = all.of[v];
+      } else {  // ten columns, so that rows start at multiples of eight bytes
+#pragma unroll
+        for (int v = 0; v < 4; v += 2) {
+          const float2 two = at<float2>(shared, four + away + 4 * v);
+          entry[v] = two.x;
+          entry[v + 1] = two.y;
+        }
+      }
+      if constexpr (K == 5) entry[4] = at<float>(shared, last + away);
+    }
+  };
+
+  // += sum_j h_j P^j over `count` parts. `weights` [count, kPitch] are this warp's, and rows are
+  // `pitch` apart; all in bytes of shared memory.
+  template <int kUnroll, int kStep>
+  __device__ __forceinline__ void add_parts(const float* shared, int weights, Place<kStep> place,
+                                            int pitch, int count) {
+    int h = weights + 4 * first_sample();
+#pragma unroll kUnroll
+    for (int j = 0; j < count; ++j) {
+      float entry[K];
+      place.load(shared, entry);
+      const Four<float> weight = at<Four<float>>(shared, h);
+#pragma unroll
+      for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+        for (int v = 0; v < K; ++v) of[s][v] += weight.of[s] * entry[v];
+      }
+      h += 4 * kPitch;
+      place.four += pitch;
+      place.last += pitch;
+    }
+  }
+  // The same, starting from the slack, if any, so many bytes from the first row; or from zero.
+  template <int kUnroll, int kStep>
+  __device__ __forceinline__ void set_parts(const float* shared, int weights, Place<kStep> place,
+                                            int pitch, int count, bool has_slack, int to_slack) {
+    float slack[K], entry[K];
+#pragma unroll
+    for (int v = 0; v < K; ++v) slack[v] = 0.0f;
+    if (has_slack) place.load(shared, slack, to_slack);
+    place.load(shared, entry);
+    const Four<float> weight = at<Four<float>>(shared, weights + 4 * first_sample());
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = slack[v] + weight.of[s] * entry[v];
+    }
+    place.four += pitch;
+    place.last += pitch;
+    add_parts<kUnroll, kStep>(shared, weights + 4 * kPitch, place, pitch, count - 1);
+  }
+
+  __device__ __forceinline__ void clamp() {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = clamp_entry(of[s][v]);
+    }
+  }
+
+  // += coefficient m.
+  __device__ __forceinline__ void add(const Four<float>& coefficient, const LaneTile& m) {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] += coefficient.of[s] * m.of[s][v];
+    }
+  }
+
+  // += g / r m, where r are the sums of the rows m; a row without a positive entry is uniform.
+  __device__ __forceinline__ void add_normalised(const Four<float>& g, const Four<float>& r,
+                                                 const LaneTile& m, int classes) {
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+      if (r.of[s] == 0.0f) {
+        const float share = __fdividef(g.of[s], static_cast<float>(classes));
+#pragma unroll
+        for (int v = 0; v < K; ++v) of[s][v] += share;
+      } else {
+        const float coefficient = __fdividef(g.of[s], r.of[s]);
+#pragma unroll
+        for (int v = 0; v < K; ++v) of[s][v] += coefficient * m.of[s][v];
+      }
+    }
+  }
+
+  // Sums of the rows, over the Q lanes of the warp that have them; in the first of these alone
+  // where Q is no power of two.
+  __device__ __forceinline__ Four<float> row_sums() const {
+    Four<float> sum = sums();
+    if constexpr ((Q & (Q - 1)) == 0) {
+#pragma unroll
+      for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+        for (int offset = 1; offset < Q; offset *= 2) {
+          sum.of[s] += __shfl_xor_sync(0xffffffffu, sum.of[s], offset);
+        }
+      }
+      return sum;
+    }
+    return over_lanes(sum);
+  }
+  // The sum over this lane and the Q - 1 after it.
+  static __device__ __forceinline__ Four<float> over_lanes(const Four<float>& part) {
+    Four<float> sum = part;
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+#pragma unroll
+      for (int offset = 1; offset < Q; ++offset) {
+        sum.of[s] += __shfl_down_sync(0xffffffffu, part.of[s], offset);
+      }
+    }
+    return sum;
+  }
+  // This lane's part of them.
+  __device__ __forceinline__ Four<float> sums() const {
+    Four<float> sum;
+#pragma unroll
+    for (int s = 0; s < kTile; ++s) {
+      sum.of[s] = of[s][0];
+#pragma unroll
+      for (int v = 1; v < K; ++v) sum.of[s] += of[s][v];
+    }
+    return sum;
+  }
+};
+
+}  // namespace ptd
