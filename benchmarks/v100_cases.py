@@ -233,8 +233,8 @@ def cases() -> list[Case]:
                                 PosteriorGradients(a.grad, a.out, 0, 0)], *size),
             ]  # fmt: skip
             if slack:
-                found.append(Case("row sums", "row_sums_kernels", "row_sums<float, true>",
-                                  lambda a: [a.labelled()], *size, rows=-(-c // 32)))  # fmt: skip
+                found.append(Case("row sums", "row_sums_kernels", "row_sums<float, 4, true>",
+                                  lambda a: [a.labelled()], *size, rows=-(-c // 128)))  # fmt: skip
         found += [
             Case("noisy_posterior", f"noisy_posterior_{noisy}_kernels",
                  f"noisy_posterior_{noisy}{tiled}",

@@ -61,14 +61,11 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const Lone lone = lone_slack_sample(batch, layout, range, sample, shared, tile);
   if (range.count == 0) return;
   LoneTeam<float> team;
-  float q[kLoneClasses];
-  posterior_of(batch, lone.share, lone.label, team, q);
-  __syncwarp();  // weights make room for results
+  __syncwarp();  // row sums make room for results
   float* const rows = reinterpret_cast<float*>(tile);
-#pragma unroll
-  for (int v = 0; v < kLoneClasses; ++v) {
-    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q[v];
-  }
+  posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
+    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q;
+  });
   write_tile(rows, result, range.first, range.count, batch.classes);
 }
 
