@@ -220,17 +220,17 @@ def cases() -> list[Case]:
             noisy, tiled, mapping = "warps", "<5, float>", f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size),
+                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size, rows=c),
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size),
+                     lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size, rows=c),
             ]  # fmt: skip
             found += [
                 Case("clean_posterior", f"{clean}_kernels", f"clean_posterior_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), a.out], *size),
+                     lambda a: [a.labelled(), a.grouped(), a.out], *size, rows=c),
                 Case("clean_posterior backward", f"{clean}_kernels",
                      f"clean_posterior_backward_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(),
-                                PosteriorGradients(a.grad, a.out, 0, 0)], *size),
+                                PosteriorGradients(a.grad, a.out, 0, 0)], *size, rows=c),
             ]  # fmt: skip
             if slack:
                 found.append(Case("row sums", "row_sums_kernels", "row_sums<float, 4, true>",

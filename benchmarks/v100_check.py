@@ -39,12 +39,13 @@ def check_mean(case: Case, program: Program) -> None:
     few = replace(case, n=600)
     arrays, sizes = Arrays(few), launch_sizes(few)
     arguments = pack(few.arguments(arrays))
+    columns = sizes.blocks // few.rows
     launch = Launch(
-        program, arrays.memory, arguments, (sizes.blocks, 1, 1), sizes.threads, sizes.shared
+        program, arrays.memory, arguments, (columns, few.rows, 1), sizes.threads, sizes.shared
     )
     arrays.set_ticket(0)
     for block in range(sizes.blocks):
-        launch.run((block, 0, 0))
+        launch.run((block % columns, block // columns, 0))
     loss = arrays.memory.array(arrays.scalars)[:1]
     compare(few, loss, expected(arrays, np.arange(few.n)))
 

@@ -78,7 +78,8 @@ class Moved:
 def base_name(kernel: str) -> str:
     name = kernel.split("<")[0]
     for mapping in MAPPINGS:
-        name = name.removesuffix(mapping)
+        if name not in LEAST:
+            name = name.removesuffix(mapping)
     return name
 
 

@@ -63,7 +63,7 @@ cudaError_t launch_clean_posterior(const LabelBatch<S>& batch, Accumulation<S>* 
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
-      PTD_LAUNCH((clean_posterior_grouped<S, E, kVector, kSlack>), plan.blocks, kGroupedThreads,
+      PTD_LAUNCH((clean_posterior_grouped<S, E, kVector, kSlack>), plan.grid, kGroupedThreads,
                  plan.bytes, stream, batch, plan.layout, posterior);
     });
   } else {
@@ -84,7 +84,7 @@ cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
-      PTD_LAUNCH((clean_posterior_backward_grouped<S, E, kVector, kSlack>), plan.blocks,
+      PTD_LAUNCH((clean_posterior_backward_grouped<S, E, kVector, kSlack>), plan.grid,
                  kGroupedThreads, plan.bytes, stream, batch, plan.layout, grads);
     });
   } else {

@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kGroupedThreads, 4)
       batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
         T* const row = sample.counts ? result + sample.n * batch.classes : nullptr;
         SampleStore<kVector, T, T, V> q_row(row, batch.classes);
-        posterior_of(batch, share, label, team, [&](int v, T q) { q_row.put(share, v, q); });
+        posterior_of<kVector || E == 1>(batch, share, label, team,
+                                        [&](int v, T q) { q_row.put(share, v, q); });
       });
 }
 
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 4)
         SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
         SampleLoad<kVector, T, V> given(grads.grad + n * batch.classes, batch.classes);
         const auto grad_at = [&](int v) { return given.get(share, v); };
-        posterior_gradient(
+        posterior_gradient<E == 1 || (kVector && !kSlack)>(
             batch, share, label, grad_at, grads.column.entry != nullptr, team,
             [&](int v, T dz) { dz_row.put(share, v, dz); },
             [&](int v, T du) {

@@ -18,12 +18,12 @@ __device__ __forceinline__ void open_column(int label, Share<T, V>& share) {
 }
 
 // sink(v, q) for each of a thread's classes.
-template <class S, class T, int V, class Team, class Sink>
+template <bool kKept = true, class S, class T, int V, class Team, class Sink>
 __device__ __forceinline__ void posterior_of(const LabelBatch<S>& batch, Share<T, V> share,
                                              int label, Team& team, const Sink& sink) {
   open_column(label, share);
   const Smoothing<T> smooth(batch);
-  const Posterior<T, V> posterior(share, smooth, team);
+  const Posterior<T, V, kKept> posterior(share, smooth, team);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     sink(v, label == kBad ? not_a_number<T>() : posterior.q(share, smooth, v));
@@ -33,7 +33,8 @@ __device__ __forceinline__ void posterior_of(const LabelBatch<S>& batch, Share<T
 // of_logits(v, dL/dz) and of_column(v, dL/du) for each of a thread's classes, in the order of v,
 // the latter only if it is asked for or comes for free. grad_at(v), asked for several times in the
 // order of v, is dL/dq, zero beyond the last class.
-template <class S, class T, int V, class GradAt, class Team, class OfLogits, class OfColumn>
+template <bool kKept = true, class S, class T, int V, class GradAt, class Team, class OfLogits,
+          class OfColumn>
 __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, Share<T, V> share,
                                                    int label, const GradAt& grad_at,
                                                    bool column_wanted, Team& team,
@@ -41,7 +42,7 @@ __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, S
                                                    const OfColumn& of_column) {
   open_column(label, share);
   const Smoothing<T> smooth(batch);
-  Posterior<T, V> posterior(share, smooth, team);
+  Posterior<T, V, kKept> posterior(share, smooth, team);
   T dot = T(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) dot += grad_at(v) * posterior.q(share, smooth, v);
@@ -55,9 +56,9 @@ __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, S
   for (int v = 0; v < V; ++v) {
     const T above = grad_at(v) - mean;
     of_logits(v, label == kBad ? T(0) : posterior.q(share, smooth, v) * above);
-    if (posterior.e.kKept) of_column(v, grad_u(v, above));
+    if (kKept) of_column(v, grad_u(v, above));
   }
-  if (posterior.e.kKept || !column_wanted) return;
+  if (kKept || !column_wanted) return;
   posterior.e.forget();
 #pragma unroll
   for (int v = 0; v < V; ++v) of_column(v, grad_u(v, grad_at(v) - mean));

@@ -65,9 +65,8 @@ struct Smoothing {
 };
 
 // e_i of loss_terms.h: kept where there are registers for it, else computed again.
-template <class T, int V>
+template <class T, int V, bool kKept>
 struct Exponentials {
-  static constexpr bool kKept = V <= 7 || V == 10;
   T of[kKept ? V : 1];
   T shift;
 
@@ -86,10 +85,10 @@ struct Exponentials {
 };
 
 // The sums of loss_terms.h.
-template <class T, int V, class Team>
+template <class T, int V, bool kKept, class Team>
 __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
                                                      const Smoothing<T>& smooth, Team& team,
-                                                     Exponentials<T, V>& kept) {
+                                                     Exponentials<T, V, kKept>& kept) {
   ColumnSums<T> sums;
   T top = -infinity<T>();
 #pragma unroll
@@ -103,7 +102,6 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
     }
     sums.column_shift = team.max(open_top);
   }
-  constexpr bool kKept = Exponentials<T, V>::kKept;
   T exp_sum = T(0), column_sum = T(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
@@ -156,9 +154,9 @@ __device__ __forceinline__ T label_logit(const Share<T, V>& share, int y, Team& 
 }
 
 // q = softmax(z + log u), of a thread's classes.
-template <class T, int V>
+template <class T, int V, bool kKept>
 struct Posterior {
-  Exponentials<T, V> e;
+  Exponentials<T, V, kKept> e;
   ColumnSums<T> sums;
   T inverse;
 

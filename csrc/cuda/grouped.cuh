@@ -43,13 +43,15 @@ struct alignas(E * sizeof(T)) PartEntries {
 };
 
 // Column k of `count` parts to shared memory, by all threads of the block; zeros in the padding.
+// Each thread's vectors up to `first`, of the ColumnInFlight, are left out.
 template <bool kVector, class T>
 __device__ __forceinline__ void stage_column(const T* column, int count, int classes, int pitch,
-                                             T* to) {  // shared, [count, pitch]
+                                             int first, T* to) {  // shared, [count, pitch]
   if constexpr (kVector) {
     using Four = PartEntries<T, 4>;
 #pragma unroll 1
-    for (int at = threadIdx.x; at < count * classes / 4; at += kGroupedThreads) {
+    for (int at = threadIdx.x + first * kGroupedThreads; at < count * classes / 4;
+         at += kGroupedThreads) {
       reinterpret_cast<Four*>(to)[at] = reinterpret_cast<const Four*>(column)[at];
     }
   } else {
@@ -62,6 +64,29 @@ __device__ __forceinline__ void stage_column(const T* column, int count, int cla
     }
   }
 }
+
+// The first vectors of the column, under way while labels are looked through.
+template <bool kVector, class T>
+struct ColumnInFlight {
+  static constexpr int kHeld = kVector ? 2 : 0;
+  using Four = PartEntries<T, 4>;
+  Four held[kHeld + 1];
+
+  __device__ __forceinline__ void load(const T* column, int size) {
+#pragma unroll
+    for (int a = 0; a < kHeld; ++a) {
+      const int at = static_cast<int>(threadIdx.x) + a * kGroupedThreads;
+      if (at < size / 4) held[a] = reinterpret_cast<const Four*>(column)[at];
+    }
+  }
+  __device__ __forceinline__ void store(int size, T* to) const {
+#pragma unroll
+    for (int a = 0; a < kHeld; ++a) {
+      const int at = static_cast<int>(threadIdx.x) + a * kGroupedThreads;
+      if (at < size / 4) reinterpret_cast<Four*>(to)[at] = held[a];
+    }
+  }
+};
 
 // sums += `count` parts of the column: lane l has classes E l onwards, of all K samples. n is the
 // lane's own sample, whose weights it brings.
@@ -77,8 +102,13 @@ __device__ __forceinline__ void add_parts(const LabelBatch<S>& batch, int64_t n,
   const T* given = batch.weights.data + n * batch.weights.row_stride +
                    (start + sample_lane<K>()) * batch.weights.stride;
 #pragma unroll 1
-  for (int j = sample_lane<K>(); j < count; j += kLanes, given += step) {
-    weights[j].of[own_sample<K>()] = batch.weights.data ? *given : T(1);
+  for (int j = sample_lane<K>(); j < count; j += 2 * kLanes, given += 2 * step) {
+    // Two are under way at once.
+    const bool both = j + kLanes < count;
+    const T one = batch.weights.data ? given[0] : T(1);
+    const T other = batch.weights.data && both ? given[step] : T(1);
+    weights[j].of[own_sample<K>()] = one;
+    if (both) weights[j + kLanes].of[own_sample<K>()] = other;
   }
   __syncwarp();
   const T* part = staged + (E * lane_id() < pitch ? E * lane_id() : 0);
@@ -104,7 +134,7 @@ __device__ __forceinline__ void add_parts(const LabelBatch<S>& batch, int64_t n,
   if (j < count) add(weights[j].of);
 }
 
-// visit(sample, label, share) for all samples, by whole warps. The grid is C * chunks blocks.
+// visit(sample, label, share) for all samples, by whole warps. The grid is [chunks, C].
 template <class S, int E, int K, bool kVector, bool kSlack, class Visit>
 __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
                                                  const GroupedLayout& layout, const Visit& visit) {
@@ -117,20 +147,23 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
   T* const staged = reinterpret_cast<T*>(shared);
   uint16_t* const list = reinterpret_cast<uint16_t*>(shared + layout.list);
   const int classes = batch.classes, parts = batch.parts;
-  const auto stage = [&](int label, int start) {
-    const int count = parts - start < layout.staged_parts ? parts - start : layout.staged_parts;
+  using InFlight = ColumnInFlight<kVector, T>;
+  const auto count_from = [&](int start) {
+    return parts - start < layout.staged_parts ? parts - start : layout.staged_parts;
+  };
+  const auto stage = [&](int label, int start, int first) {
     const T* column = batch.columns + (int64_t(label) * parts + start) * classes;
-    stage_column<kVector>(column, count, classes, layout.pitch, staged);
-    return count;
+    stage_column<kVector>(column, count_from(start), classes, layout.pitch, first, staged);
   };
   {
-    // Neighbouring blocks have different chunks: see grouped_layout.
-    const unsigned chunks = static_cast<unsigned>(layout.chunks);
-    const int label = static_cast<int>(blockIdx.x / chunks);
-    const int64_t first = int64_t(blockIdx.x % chunks) * layout.length;
+    const int label = static_cast<int>(blockIdx.y);
+    const int64_t first = int64_t(blockIdx.x) * layout.length;
     const int each = layout.length / kGroupedWarps, begin = warp_id() * each;
+    InFlight column;
+    column.load(batch.columns + int64_t(label) * parts * classes, count_from(0) * classes);
     const unsigned found = find_label<kGroupedSteps>(batch, first, begin, begin + each, label);
-    stage(label, 0);
+    column.store(count_from(0) * classes, staged);
+    stage(label, 0, InFlight::kHeld);
     const int total = list_found<kGroupedSteps, kGroupedWarps>(found, begin, counts, list);
     if (threadIdx.x == 0) block = {first, label, total};
     __syncthreads();
@@ -151,16 +184,16 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
 #pragma unroll
       for (int s = 0; s < K; ++s) sums[s][e] = base;
     }
-    int count = parts < layout.staged_parts ? parts : layout.staged_parts;
 #pragma unroll 1
     for (int start = 0; start < parts; start += layout.staged_parts) {
       if (layout.staged_parts < parts && (round > 0 || start > 0)) {
         __syncthreads();
-        count = stage(block.label, start);
+        stage(block.label, start, 0);
         __syncthreads();
       }
       if (any) {
-        add_parts(batch, sample.n, start, count, layout.pitch, staged, weights[warp_id()], sums);
+        add_parts(batch, sample.n, start, count_from(start), layout.pitch, staged,
+                  weights[warp_id()], sums);
       }
     }
     if (!any) continue;

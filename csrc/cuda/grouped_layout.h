@@ -17,7 +17,7 @@ constexpr int kStagedParts = 32;  // at most
 constexpr int kGroupedSteps = 8;  // of 32 labels that a warp looks through
 
 struct GroupedLayout {
-  int chunks;  // of samples, with a block each for every label
+  int chunks;  // of samples, with a block each for every label: the grid is [chunks, C]
   int length;  // of a chunk: a multiple of the block's threads
   // Column k of the parts, [staged_parts, pitch] numbers at a time; then the positions in the chunk
   // of the samples with label k, [length] of two bytes.
@@ -29,12 +29,14 @@ struct GroupedLayout {
 
 // `bytes` of a number.
 inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int bytes) {
-  // Blocks that a V100 has room for at once, four on each of 80 multiprocessors: one wave. Longer
-  // chunks than the last would leave no room for the column.
-  constexpr int64_t kOneWave = 400, kShortest = kGroupedThreads,
+  // Enough blocks for 80 multiprocessors, with four at a time on each. A power of two of chunks, so
+  // that blocks which follow each other on a multiprocessor, 80 or 108 or 132 blocks apart, tend to
+  // have the same chunk, and find its labels in L1.
+  constexpr int64_t kEnoughBlocks = 400, kShortest = kGroupedThreads,
                     kLongest = kGroupedSteps * kGroupedThreads;
   const auto divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t wanted = kOneWave / classes;
+  int64_t wanted = 1;
+  while (2 * wanted * classes <= kEnoughBlocks) wanted *= 2;
   const int64_t each = divide(divide(samples, wanted), kShortest) * kShortest;
   const int64_t length = each < kShortest ? kShortest : each < kLongest ? each : kLongest;
   const int64_t chunks = divide(samples, length);

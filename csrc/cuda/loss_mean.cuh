@@ -42,28 +42,29 @@ __device__ __forceinline__ void sum_block(double& loss, double& weight,
 // Called once by all threads of every block, with the sums of what each thread has seen.
 template <int kWarps, class T>
 __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, double loss, double weight) {
+  const unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.y * gridDim.x + blockIdx.x;
   if (out.losses) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) *out.total_weight = T(0);
+    if (block == 0 && threadIdx.x == 0) *out.total_weight = T(0);
     return;
   }
   __shared__ double scratch[2][kWarps];
   __shared__ bool is_last;
   sum_block(loss, weight, scratch);
-  if (gridDim.x == 1) {
+  if (blocks == 1) {
     if (threadIdx.x == 0) write_loss(out, loss, weight);
     return;
   }
   if (threadIdx.x == 0) {
-    out.partials[2 * blockIdx.x] = loss;
-    out.partials[2 * blockIdx.x + 1] = weight;
+    out.partials[2 * block] = loss;
+    out.partials[2 * block + 1] = weight;
     __threadfence();
-    is_last = atomicAdd(out.ticket, 1u) == gridDim.x - 1;
+    is_last = atomicAdd(out.ticket, 1u) == blocks - 1;
   }
   __syncthreads();
   if (!is_last) return;
   const volatile double* partials = out.partials;  // of other blocks: not from this one's cache
   loss = weight = 0.0;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += blockDim.x) {
+  for (unsigned b = threadIdx.x; b < blocks; b += blockDim.x) {
     loss += partials[2 * b];
     weight += partials[2 * b + 1];
   }

@@ -18,7 +18,7 @@ inline bool is_aligned(const void* pointer, size_t bytes) {
 struct GroupedPlan {
   GroupedLayout layout;
   bool vector;  // rows are whole vectors of four
-  unsigned blocks;
+  dim3 grid;
   size_t bytes;
 
   template <class S>
@@ -28,8 +28,10 @@ struct GroupedPlan {
         vector(batch.classes % 4 == 0 && is_aligned(batch.columns, 16) &&
                batch.logits.stride == 1 && batch.logits.row_stride % 4 == 0 &&
                is_aligned(batch.logits.data, 4 * sizeof(S))),
-        blocks(static_cast<unsigned>(layout.chunks) * static_cast<unsigned>(batch.classes)),
+        grid(static_cast<unsigned>(layout.chunks), static_cast<unsigned>(batch.classes)),
         bytes(dynamic_bytes(layout)) {}
+
+  int64_t blocks() const { return int64_t(grid.x) * grid.y; }
 };
 
 // Doubles of more than 32 classes need more registers than a warp per sample has.

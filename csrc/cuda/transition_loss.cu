@@ -16,7 +16,7 @@ template <class S>
 int64_t blocks_of(const LabelBatch<S>& batch) {
   const auto narrow = NarrowPlan::forward(batch);
   if (narrow.blocks) return narrow.blocks;
-  return is_grouped(batch) ? GroupedPlan(batch).blocks : WidePlan(batch).blocks;
+  return is_grouped(batch) ? GroupedPlan(batch).blocks() : WidePlan(batch).blocks;
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
-      PTD_LAUNCH((transition_loss_grouped<S, E, kVector, kSlack>), plan.blocks, kGroupedThreads,
+      PTD_LAUNCH((transition_loss_grouped<S, E, kVector, kSlack>), plan.grid, kGroupedThreads,
                  plan.bytes, stream, batch, plan.layout, rule, out);
     });
   } else {
@@ -101,7 +101,7 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
-      PTD_LAUNCH((transition_loss_backward_grouped<S, E, kVector, kSlack>), plan.blocks,
+      PTD_LAUNCH((transition_loss_backward_grouped<S, E, kVector, kSlack>), plan.grid,
                  kGroupedThreads, plan.bytes, stream, batch, plan.layout, rule, grads);
     });
   } else {

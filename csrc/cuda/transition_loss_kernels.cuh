@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 4)
         const int64_t n = sample.n;
         S* const row = sample.counts && grads.logits ? grads.logits + n * batch.classes : nullptr;
         SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
-        gradients_of(
+        gradients_of<E == 1 || (kVector && !kSlack)>(
             batch, rule, grads, share, n, label, team,
             [&](int v, T dz) { dz_row.put(share, v, dz); },
             [&](int v, T du) {

@@ -22,7 +22,7 @@ __device__ __forceinline__ LossTerms<T> terms_of(const LossRule<T>& rule, const 
 template <class S, class T, int V, class Team>
 __device__ __forceinline__ T loss_of(const LabelBatch<S>& batch, const LossRule<T>& rule,
                                      const Share<T, V>& share, int label, Team& team) {
-  Exponentials<T, V> e;
+  Exponentials<T, V, false> e;
   const ColumnSums<T> sums = column_sums(share, Smoothing<T>(batch), team, e);
   return terms_of(rule, share, sums, class_or_first(label), team).loss;
 }
@@ -48,7 +48,7 @@ struct LossSums {
 // of_logits(v, dL/dz) and of_column(v, dL/du) for each of a thread's classes, in the order of v,
 // the latter only where it is asked for or comes for free; zeros where the label does not count,
 // and not by a factor of zero: NaN or infinity of an ignored sample must not get through.
-template <class S, class T, int V, class Team, class OfLogits, class OfColumn>
+template <bool kKept = true, class S, class T, int V, class Team, class OfLogits, class OfColumn>
 __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const LossRule<T>& rule,
                                              const LossGradients<S>& grads,
                                              const Share<T, V>& share, int64_t n, int label,
@@ -62,7 +62,7 @@ __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const L
   }
   const Smoothing<T> smooth(batch);
   const int y = class_or_first(label);
-  Exponentials<T, V> e;
+  Exponentials<T, V, kKept> e;
   const ColumnSums<T> sums = column_sums(share, smooth, team, e);
   const LossTerms<T> terms = terms_of(rule, share, sums, y, team);
   const auto grad_z = [&](int v, T e_v, T column_e) {
@@ -78,9 +78,9 @@ __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const L
   for (int v = 0; v < V; ++v) {
     const T e_v = e(share, v), column_e = column_exp(sums, share.z[v], e_v);
     of_logits(v, grad_z(v, e_v, column_e));
-    if (e.kKept) of_column(v, grad_u(column_e));
+    if (kKept) of_column(v, grad_u(column_e));
   }
-  if (e.kKept || !grads.column.entry) return;
+  if (kKept || !grads.column.entry) return;
   e.forget();
 #pragma unroll
   for (int v = 0; v < V; ++v) {

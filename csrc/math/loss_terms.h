@@ -47,10 +47,10 @@ struct LossTerms {
 template <class T>
 PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t importance,
                                T max_importance) {
-  const T log_exp_sum = log_of(sums.exp_sum);
   // A column without mass (only possible with smoothing = 0) has an infinite loss and no posterior.
   if (importance == kForward) {
-    const T loss = (sums.shift - sums.column_shift) + (log_exp_sum - log_of(sums.column_sum));
+    const T loss =
+        (sums.shift - sums.column_shift) + (log_of(sums.exp_sum) - log_of(sums.column_sum));
     const T posterior = sums.column_sum == T(0) ? T(0) : T(-1) / sums.column_sum;
     return {loss, T(1) / sums.exp_sum, posterior, T(0)};
   }
@@ -65,7 +65,7 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
   const T weight = capped ? max_importance : beta;
   // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN.
   if (weight == T(0)) return {T(0), T(0), T(0), T(0)};
-  const T cross_entropy = log_exp_sum - (label_logit - sums.shift);
+  const T cross_entropy = log_of(sums.exp_sum) - (label_logit - sums.shift);
   if (importance == kReweightDetached || capped) {
     return {weight * cross_entropy, weight * softmax, T(0), -weight};
   }
