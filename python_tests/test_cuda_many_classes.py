@@ -81,7 +81,7 @@ REDUCTION_NONE, FORWARD, ATTACHED = 0, 0, 2
 
 
 def decided_batch_of(r, slack):
-    """A batch without entries of T(x) + slack so near zero that rounding could change their sign."""
+    """A batch without entries of T(x) + slack so near zero that rounding decides their sign."""
     logits, labels, weights, parts, revision = batch_of(r)
     if not slack:
         return logits, labels, weights, parts, None
