@@ -1,4 +1,6 @@
-"""A thousand classes with slack: the CUDA operators, run by the emulator, for numbers of parts."""
+"""A thousand classes: the CUDA operators, run by the emulator, against the float64 definition."""
+
+from functools import partial
 
 import pytest
 import torch
@@ -72,3 +74,84 @@ def check_noisy_posterior(logits, _, weights, parts, slack):
     truth = reference.noisy_posterior(*exact(logits, weights, parts, slack))
     posterior, _ = emulated_operators().noisy_posterior(logits, weights, parts, slack)
     near(posterior, truth.detach())
+
+
+NEEDED = (True, True, True)  # gradients of logits, weights and parts
+REDUCTION_NONE, FORWARD, ATTACHED = 0, 0, 2
+
+
+def decided_batch_of(r, slack):
+    """A batch without entries of T(x) + slack so near zero that rounding decides their sign."""
+    logits, labels, weights, parts, revision = batch_of(r)
+    if not slack:
+        return logits, labels, weights, parts, None
+    matrix = torch.einsum("nr,rik->nik", *exact(weights, parts)) + revision.double()
+    revision[(matrix.abs() < 1e-8).any(0)] += 1e-5
+    return logits, labels, weights, parts, revision
+
+
+def define_gradients(definition, grad, batch):
+    """Gradients of sum(grad * definition(...)): of logits, weights, parts and slack."""
+    logits, labels, *matrix = batch
+    given = [None if t is None else t.double().requires_grad_() for t in (logits, *matrix)]
+    definition(given[0], labels, *given[1:]).backward(grad.double())
+    return [None if t is None else t.grad for t in given]
+
+
+def compare_gradients(found, expected, labels):
+    """Also apart from the columns of the labels, whose gradients are the largest by far."""
+    others = torch.ones(CLASSES, dtype=torch.bool)
+    others[labels] = False
+    for actual, wanted in zip(found, expected, strict=True):
+        if wanted is None:
+            assert actual.numel() == 0
+            continue
+        near(actual, wanted)
+        if wanted.shape[-2:] == (CLASSES, CLASSES):
+            near(actual[..., others], wanted[..., others])
+
+
+@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize("importance", [FORWARD, ATTACHED])
+def test_gradients_of_the_losses(importance, slack):
+    batch = decided_batch_of(2, slack)
+    logits, labels, weights, parts, revision = batch
+    loss = partial(reference.forward_loss, reduction="none")
+    if importance == ATTACHED:
+        loss = partial(reference.reweight_loss, reduction="none", importance="attached")
+    grad = torch.arange(1.0, SAMPLES + 1)
+    expected = define_gradients(loss, grad, batch)
+    tensors = (logits, labels, weights, parts, None, revision, None)
+    options = (importance, float("inf"), REDUCTION_NONE, -100, 1e-8)
+    operators = emulated_operators()
+    _, total, saved = operators.transition_loss(*tensors, *options)
+    found = operators.transition_loss_backward(
+        grad, *tensors, total, saved, *options, *NEEDED, slack
+    )
+    compare_gradients(found, expected, labels)
+
+
+@pytest.mark.parametrize("slack", [False, True])
+def test_gradients_of_clean_posterior(slack):
+    batch = decided_batch_of(3, slack)
+    grad = torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(1))
+    expected = define_gradients(reference.clean_posterior, grad, batch)
+    options = (-100, 1e-8)
+    operators = emulated_operators()
+    _, saved = operators.clean_posterior(*batch, *options)
+    found = operators.clean_posterior_backward(grad, *batch, saved, *options, *NEEDED, slack)
+    compare_gradients(found, expected, batch[1])
+
+
+@pytest.mark.parametrize("slack", [False, True])
+def test_gradients_of_noisy_posterior(slack):
+    batch = decided_batch_of(3, slack)
+    logits, labels, *matrix = batch
+    grad = torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(1))
+    expected = define_gradients(
+        lambda z, _, *rest: reference.noisy_posterior(z, *rest), grad, batch
+    )
+    operators = emulated_operators()
+    _, saved = operators.noisy_posterior(logits, *matrix)
+    found = operators.noisy_posterior_backward(grad, logits, *matrix, saved, *NEEDED, slack)
+    compare_gradients(found, expected, labels)

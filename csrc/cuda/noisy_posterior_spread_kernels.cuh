@@ -12,8 +12,11 @@
 // dM is formed where it is used, never stored. No atomics: every sum has its order, and the only
 // thing it depends on is the sizes. Bytes that must move, in numbers: for the parts and slack
 // N (2 C + R), for the weights N (2 C + R) too, where slack adds N C and N (C + R); and the parts
-// with their gradient. These kernels move no more. Arithmetic, N R C^2 multiply-adds for each
-// gradient and, with slack, as many to form M again, is the limit.
+// with their gradient. Memory moves no more, save the sums of ranges, where there are several:
+// R C^2 numbers of each, with slack (R + 1) C^2, are written and read once. From L2 spread_parts
+// has its samples once for each block: from some hundred classes on C / 2 times what must move,
+// with slack 0.7 C. Arithmetic, N R C^2 multiply-adds for each gradient and, with slack, as many to
+// form M again, is the limit.
 #pragma once
 
 #include "sample_tile.cuh"
@@ -110,8 +113,8 @@ __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
   }
 }
 
-// out = sum of the ranges, in order. Element k C + i goes to i row_stride + k column_stride if
-// `classes` is given, and to its own place if it is zero.
+// out = sum of the ranges, in order; (count + 1) size numbers move. If `classes` is given, element
+// k C + i goes to i row_stride + k column_stride, and to its own place if it is zero.
 template <class T>
 __global__ void __launch_bounds__(kSpreadBlock, kSpreadBlocks)
     sum_ranges(const T* __restrict__ ranges,  // [count, size]

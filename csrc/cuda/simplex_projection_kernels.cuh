@@ -4,6 +4,7 @@
 //   short, R <= 32   a row has `Lanes` lanes of a warp, an entry in each, and never leaves the
 //                    registers; 2 rows R numbers move, which is the least there is.
 //   long             a row has a block. Each of Newton's steps reads it again, from L1 or L2.
+// Memory moves the least of a long row too, and backward, 3 rows R numbers, of both.
 #pragma once
 
 #include "simplex_group.cuh"

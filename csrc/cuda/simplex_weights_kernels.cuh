@@ -6,8 +6,9 @@
 // a number of the contraction serves them all.
 //   R <= 32   a group is some lanes of a warp; the contraction lies in shared memory.
 //   more      a group is a block; the contraction comes from L1 (R <= 150 or so in float) or L2.
-// B N R (2 or 3) numbers move. Arithmetic takes longer: B N R^2 multiply-adds a step, 0.05 ns a row
-// and step on a V100 at R = 20 if nothing else were done.
+// B N R numbers must move for the linear terms, the weights and a start, if there is one: no more
+// do. Arithmetic takes longer: B N R^2 multiply-adds a step, 0.05 ns a row and step on a V100 at
+// R = 20 if nothing else were done.
 #pragma once
 
 #include "simplex_group.cuh"

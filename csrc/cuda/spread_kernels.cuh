@@ -8,9 +8,11 @@
 //
 // What must move, in numbers, is N (C + R + 2) and the result, with slack N (2 C + R + 2) and
 // (2 R + 2) C^2; a label is two numbers. spread_plain reads the labels for every column, the rest
-// once per tile of parts; spread_revised reads it all for every column. The whole grid is at work
-// at once, on the same samples at about the same time, so that all but the first read is from L2.
-// The time of spread_revised goes into N R C^2 multiply-adds.
+// once per tile of parts; spread_revised reads it all for every column, at 200 classes 104 times
+// what must move. Blocks that are at work at once, on a V100 640 of them or more, have the same
+// samples at about the same time, so that all but the first read is from L2. Where a chunk has more
+// blocks, they go through its samples in turns, and L2 has to hold N C numbers for that. The time
+// of spread_revised goes into N R C^2 multiply-adds.
 #pragma once
 
 #include "../math/revision.h"
@@ -160,7 +162,8 @@ __global__ void __launch_bounds__(kSpreadThreads, 8)
   write_spread(batch, at, sums, slack, acc);
 }
 
-// out[a stride_a + b stride_b] = sum over chunks of partial[chunk][a][b], in order.
+// out[a stride_a + b stride_b] = sum over chunks of partial[chunk][a][b], in order. As many numbers
+// move as there are in partial and out.
 template <class T>
 __global__ void __launch_bounds__(256)
     sum_chunks(const T* __restrict__ partial,  // [chunks, rows, columns]
