@@ -12,9 +12,10 @@
 //   push_columns          N (2 C + R) + N
 //   posterior_gradients   N 3 C + N 2 C, for entries and rows another N C + N C
 //
-// Memory moves no more. What an operator must move is in noisy_posterior_lanes_kernels.cuh. With what goes from launch to launch, or is
-// read by several, these move 2.0 times that forward and 1.7 times backward, with gradients of
-// parts and weights 3.9 times: counted at (N, C, R) = (2048, 144, 2).
+// Memory moves no more. What an operator must move is in noisy_posterior_lanes_kernels.cuh. With
+// what goes from launch to launch, or is read by several, these move 2.0 times that forward and 1.7
+// times backward, with gradients of parts and weights 3.9 times: counted at (N, C, R) = (2048, 144,
+// 2).
 //
 // That is as long as L2 holds N C numbers, on a V100 some 10,000 samples of 128 classes:
 // push_columns reads the entries once for every 8 columns, pull_rows its gradient once for every 32
