@@ -48,11 +48,10 @@ template <bool kVector, class T>
 __device__ __forceinline__ void stage_column(const T* column, int count, int classes, int pitch,
                                              int first, T* to) {  // shared, [count, pitch]
   if constexpr (kVector) {
-    using Four = PartEntries<T, 4>;
 #pragma unroll 1
     for (int at = threadIdx.x + first * kGroupedThreads; at < count * classes / 4;
          at += kGroupedThreads) {
-      reinterpret_cast<Four*>(to)[at] = reinterpret_cast<const Four*>(column)[at];
+      reinterpret_cast<FourOf<T>*>(to)[at] = reinterpret_cast<const FourOf<T>*>(column)[at];
     }
   } else {
 #pragma unroll 1
@@ -69,21 +68,20 @@ __device__ __forceinline__ void stage_column(const T* column, int count, int cla
 template <bool kVector, class T>
 struct ColumnInFlight {
   static constexpr int kHeld = kVector ? 2 : 0;
-  using Four = PartEntries<T, 4>;
-  Four held[kHeld + 1];
+  FourOf<T> held[kHeld + 1];
 
   __device__ __forceinline__ void load(const T* column, int size) {
 #pragma unroll
     for (int a = 0; a < kHeld; ++a) {
       const int at = static_cast<int>(threadIdx.x) + a * kGroupedThreads;
-      if (at < size / 4) held[a] = reinterpret_cast<const Four*>(column)[at];
+      if (at < size / 4) held[a] = reinterpret_cast<const FourOf<T>*>(column)[at];
     }
   }
   __device__ __forceinline__ void store(int size, T* to) const {
 #pragma unroll
     for (int a = 0; a < kHeld; ++a) {
       const int at = static_cast<int>(threadIdx.x) + a * kGroupedThreads;
-      if (at < size / 4) reinterpret_cast<Four*>(to)[at] = held[a];
+      if (at < size / 4) reinterpret_cast<FourOf<T>*>(to)[at] = held[a];
     }
   }
 };

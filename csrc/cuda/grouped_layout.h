@@ -10,9 +10,8 @@ constexpr int kGroupedWarps = 8;
 constexpr int kGroupedThreads = 32 * kGroupedWarps;
 constexpr int kGroupedMaxClasses = 128;
 // K, the samples of a warp at once: as many as there are registers for, with E classes in a lane.
-constexpr int kGroupedMostSamples = 4;
 template <class T, int E>
-constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? kGroupedMostSamples : 2;
+constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? 4 : 2;
 constexpr int kStagedParts = 32;  // at most
 constexpr int kGroupedSteps = 8;  // of 32 labels that a warp looks through
 
@@ -45,7 +44,7 @@ inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int
   layout.chunks = static_cast<int>(chunks > 1 ? chunks : 1);
   layout.pitch = classes <= 32 ? classes : (classes + 3) / 4 * 4;
   // Of the kernels' own: weights, and what the block has in common.
-  const int own = kGroupedWarps * kStagedParts * kGroupedMostSamples * bytes + 256;
+  const int own = kGroupedWarps * kStagedParts * 4 * bytes + 256;
   const int room = kGroupedWarps * kSharedOfWarp - own - 2 * layout.length;
   const int most = room / (layout.pitch * bytes);
   layout.staged_parts = most < kStagedParts ? most : kStagedParts;

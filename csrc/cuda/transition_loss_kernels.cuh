@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 4)
     transition_loss_grouped(LabelBatch<S> batch, GroupedLayout layout,
                             LossRule<Accumulation<S>> rule, LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
-  constexpr int K = kVector ? kGroupedMostSamples : kGroupedSamples<T, E>, V = E * K;
+  constexpr int K = kGroupedSamples<T, E>, V = E * K;
   SampleTeam<T, K> team;
   LossSums seen;
   for_each_grouped<S, E, K, kVector, kSlack>(
