@@ -107,12 +107,15 @@ class Run:
         return self.gpu.output(shape, dtype or self.wide, name=name)
 
     def view(self, tensor, name):
-        """Its memory as it lies there, and its strides."""
+        """Its memory as it lies there, as far off a 16-byte boundary, and its strides."""
         if tensor is None:
             return None, 0, 0
+        size, offset = tensor.element_size(), tensor.storage_offset()
+        lead = min(offset, tensor.data_ptr() % 16 // size)
         extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-        memory = tensor.detach().as_strided((extent if tensor.numel() else 0,), (1,))
-        return self.gpu.input(memory, name=name), *tensor.stride()
+        extent = lead + (extent if tensor.numel() else 0)
+        memory = tensor.detach().as_strided((extent,), (1,), offset - lead)
+        return self.gpu.input(memory, name=name).pointer + lead * size, *tensor.stride()
 
     def gradients(self, wanted, backward):
         """The gradients that are wanted; backward(logits, entry, row) starts them."""
@@ -198,7 +201,7 @@ def run_posterior(batch, grad, wanted=("logits",), seed=0):
         run = Run(gpu, batch)
         posterior = run.output(run.size, name="posterior")
         run.launch("posterior", posterior)
-        given = gpu.input(grad.to(run.wide), name="grad")
+        given, *_ = run.view(grad.to(run.wide), "grad")
         grads = run.gradients(
             wanted, lambda *outputs: run.launch("posterior_backward", given, *outputs)
         )

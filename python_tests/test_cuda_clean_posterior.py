@@ -23,11 +23,17 @@ def near(actual, expected, tolerance):
     )
 
 
-def check(batch, wanted=NAMES, seed=0):
+def shifted(tensor):
+    """The same numbers, one number off a 16-byte boundary."""
+    return torch.cat([tensor.new_zeros(1), tensor.flatten()])[1:].view(tensor.shape)
+
+
+def check(batch, wanted=NAMES, seed=0, shift=False):
     """Posterior and gradients against float64 truth."""
     exact = batch.double()
     truth = exact.define(reference.clean_posterior)
     grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
+    grad = shifted(grad) if shift else grad
     posterior, grads = run_posterior(batch, grad, wanted, seed)
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
     near(posterior, truth.detach(), tolerance)
@@ -87,4 +93,13 @@ def test_column_without_smoothing(c):
     batch.parts[:, 0, 1] = 0.5
     batch.labels[:4] = 1
     batch.logits[:2, 0] = -200
+    check(batch, wanted=("logits",))
+
+
+@pytest.mark.parametrize("c", [10, 36, 130])
+def test_offset_of_one_number(c):
+    """Of logits and weights, or of the gradient alone."""
+    batch = batch_of(19, c, 4)
+    check(batch, wanted=("logits",), shift=True)
+    batch.logits, batch.weights = shifted(batch.logits), shifted(batch.weights)
     check(batch, wanted=("logits",))

@@ -253,3 +253,13 @@ def test_repeatable():
         second = run_loss(batch, wanted=NAMES, seed=2)
         assert torch.equal(first[0], second[0])
         assert all(torch.equal(first[1][name], second[1][name]) for name in NAMES)
+
+
+@pytest.mark.parametrize("c", MAPPINGS)
+def test_nan_of_a_part_without_smoothing(c):
+    """It is at the largest logit, which a column without it would leave out."""
+    batch = batch_of(4, c, 2, smoothing=0.0)
+    batch.labels[0] = 1
+    batch.logits[0, 3] = 50
+    batch.parts[0, 3, 1] = math.nan
+    assert run_loss(batch, reduction="none")[0][0].isnan()

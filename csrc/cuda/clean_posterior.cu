@@ -82,7 +82,8 @@ cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
   if (batch.samples == 0) return cudaSuccess;
   if (launch_narrow_backward(batch, grads, stream)) return cudaGetLastError();
   if (is_grouped(batch)) {
-    const GroupedPlan plan(batch);
+    GroupedPlan plan(batch);
+    plan.vector = plan.vector && is_aligned(grads.grad, 16);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
       PTD_LAUNCH((clean_posterior_backward_grouped<S, E, kVector, kSlack>), plan.grid,
                  kGroupedThreads, plan.bytes, stream, batch, plan.layout, grads);

@@ -35,12 +35,19 @@ FourTensors clean_posterior_backward(Tensor grad, Tensor logits, Tensor noisy_la
                                      bool need_slack) {
   const Sizes sizes = check_clean_posterior(logits, noisy_labels, weights, parts, slack);
   check_classes(kOp, logits);
+  const auto check = [&](const char* name, const Tensor& tensor) {
+    check_backward("clean_posterior_backward", name, tensor, {sizes.samples, sizes.classes},
+                   parts.scalar_type());
+  };
+  check("grad", grad);
+  if (slack) check("saved_column", saved_column);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   const OnDevice device(logits);
   const Tensor dense_grad = torch::stable::contiguous(grad);
+  const Tensor row_sums = torch::stable::contiguous(saved_column);
   return with_storage(logits, [&]<class S>() {
     using T = Accumulation<S>;
-    const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, saved_column,
+    const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, row_sums,
                                 ignore_index, smoothing);
     return backward_through_column(
         kOp, sizes, logits, parts, slack, inputs.batch, needs, device.stream(),

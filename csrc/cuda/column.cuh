@@ -123,7 +123,7 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const T u = smooth(share.column[v]);
-      if (u > T(0)) column_sum += exp_of(share.z[v] - sums.column_shift) * u;
+      if (u != T(0)) column_sum += exp_of(share.z[v] - sums.column_shift) * u;
     }
   }
   kept.shift = sums.shift;

@@ -3,7 +3,8 @@
 // A column of the parts is R C numbers, far more than a sample's own C + R, and neighbouring
 // samples have different labels. So a block takes one label and a chunk of the samples: it looks
 // through their labels (eight bytes each), lists those that have it, and brings their column to
-// shared memory, once for all of them.
+// shared memory: once for all of them up to 31 parts (32, of fewer than 128 classes), else a piece
+// at a time for every round of the block's warps.
 //
 // A warp takes K samples at a time. Their columns of T(x) are formed with the classes divided among
 // all 32 lanes, so that what is read of the parts serves K samples. For the rest a sample has lanes

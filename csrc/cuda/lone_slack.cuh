@@ -1,6 +1,7 @@
 // Up to ten classes, twenty parts, and slack: a lane per sample, with all its classes and weights
 // in registers. Row sums are those of decided.cuh, N R (2 C + undecided entries) multiply-adds
-// where all of T(x) would have N R C^2. Weights that are not on the simplex get all of it.
+// where all of T(x) would have N R C^2. If one sample of a warp has weights off the simplex, all 32
+// get all of it, and sums of a different order. Infinite parts come to NaN.
 #pragma once
 
 #include "decided.cuh"

@@ -27,7 +27,8 @@ struct GroupedPlan {
                               int(sizeof(Accumulation<S>)))),
         vector(batch.classes % 4 == 0 && is_aligned(batch.columns, 16) &&
                batch.logits.stride == 1 && batch.logits.row_stride % 4 == 0 &&
-               is_aligned(batch.logits.data, 4 * sizeof(S))),
+               is_aligned(batch.logits.data, 4 * sizeof(S)) &&
+               (!batch.slack || is_aligned(batch.row_sums, 16))),
         grid(static_cast<unsigned>(layout.chunks), static_cast<unsigned>(batch.classes)),
         bytes(dynamic_bytes(layout)) {}
 

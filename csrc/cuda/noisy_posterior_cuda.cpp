@@ -97,6 +97,12 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
                                      bool need_logits, bool need_weights, bool need_parts,
                                      bool need_slack) {
   const Sizes sizes = check(logits, weights, parts, slack);
+  const auto belongs = [&](const char* name, const Tensor& tensor) {
+    check_backward("noisy_posterior_backward", name, tensor, {sizes.samples, sizes.classes},
+                   parts.scalar_type());
+  };
+  belongs("grad", grad);
+  if (slack) belongs("saved_row_sum", saved_row_sum);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   const ScalarType dtype = parts.scalar_type();
   const GradientTensors result(sizes, logits, parts, slack, needs);
@@ -112,6 +118,7 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
 
   const OnDevice device(logits);
   const Tensor rows = torch::stable::contiguous(logits), grads = torch::stable::contiguous(grad);
+  const Tensor row_sums = torch::stable::contiguous(saved_row_sum);
   with_types(logits, [&]<class Z, class T>() {
     const bool transition = needs.weights || needs.parts || needs.slack;
     const BatchInputs<T> inputs(sizes, weights, parts, slack, false, transition);
@@ -122,7 +129,7 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
     check_launch(kOp, launch_noisy_posterior_backward<Z, T>(
                           inputs.batch, static_cast<const Z*>(rows.data_ptr()),
                           static_cast<const T*>(grads.data_ptr()),
-                          static_cast<const T*>(saved_row_sum.data_ptr()), to,
+                          static_cast<const T*>(row_sums.data_ptr()), to,
                           static_cast<T*>(scratch.data_ptr()), device.stream()));
   });
   return result.tuple();

@@ -196,11 +196,11 @@ struct LaneTile {
 #pragma unroll
     for (int s = 0; s < kTile; ++s) {
       if (r.of[s] == 0.0f) {
-        const float share = __fdividef(g.of[s], static_cast<float>(classes));
+        const float share = g.of[s] / static_cast<float>(classes);
 #pragma unroll
         for (int v = 0; v < K; ++v) of[s][v] += share;
       } else {
-        const float coefficient = __fdividef(g.of[s], r.of[s]);
+        const float coefficient = g.of[s] / r.of[s];
 #pragma unroll
         for (int v = 0; v < K; ++v) of[s][v] += coefficient * m.of[s][v];
       }

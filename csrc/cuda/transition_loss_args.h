@@ -20,7 +20,7 @@ struct LossOutputs {
   T* loss;          // []: the sum, divided by total_weight where `mean` asks for it
   T* total_weight;  // []; zero where losses are not reduced
   bool mean;
-  double* partials;  // [gridDim.x, 2]
+  double* partials;  // [blocks, 2]
   unsigned* ticket;  // [1], zero; read only if there are several blocks
 };
 

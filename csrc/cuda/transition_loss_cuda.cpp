@@ -68,11 +68,16 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
   check_classes(op, logits);
 
   check_transition_loss_backward(sizes, grad_loss, parts, saved_weight, options);
+  if (slack) {
+    check_backward("transition_loss_backward", "saved_column", saved_column,
+                   {sizes.samples, sizes.classes}, parts.scalar_type());
+  }
+  const Tensor row_sums = torch::stable::contiguous(saved_column);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   const OnDevice device(logits);
   return with_storage(logits, [&]<class S>() {
     using T = Accumulation<S>;
-    const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, saved_column,
+    const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, row_sums,
                                 ignore_index, smoothing);
     LossGradients<S> grads{};
     grads.grad_loss = pointer<T>(grad_loss);
