@@ -6,7 +6,7 @@ import ctypes
 import sys
 
 import cuda_labels
-import test_cuda_noisy_posterior as noisy
+import cuda_noisy as noisy
 import test_cuda_project_transition as project
 import torch
 from emulator.all_launches import launchers

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import cuda_labels
+import cuda_noisy as noisy
 import pytest
-import test_cuda_noisy_posterior as noisy
 import test_cuda_project_transition as project
 import test_cuda_simplex_projection as simplex
 import test_cuda_simplex_weights as weights

@@ -12,6 +12,12 @@ constexpr int kSharedOfWarp = 96 * 1024 / 32;
 
 #ifndef __CUDACC_RTC__
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline bool is_aligned(const void* pointer, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
 // Warps for `threads` threads: a power of two, so that whole blocks make up 32 warps.
 inline unsigned whole_warps(int64_t threads) {
   unsigned warps = 1;

@@ -31,6 +31,20 @@ __device__ __forceinline__ void stage_gradient(const float* grad,  // [N, C]
   __syncwarp();
 }
 
+// The posterior of a warp's samples, a lane for each, through its tile.
+template <class S>
+__device__ __forceinline__ void write_lone(const LabelBatch<S>& batch,
+                                           const NarrowRange<kLoneSamples>& range, const Lone& lone,
+                                           float* tile,      // [32, C]
+                                           float* result) {  // [N, C]
+  LoneTeam<float> team;
+  __syncwarp();  // what the tile holds makes room
+  posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
+    if (lane_id() < range.count && v < batch.classes) tile[lane_id() * batch.classes + v] = q;
+  });
+  write_tile(tile, result, range.first, range.count, batch.classes);
+}
+
 template <class S>
 __global__ void __launch_bounds__(kNarrowMostThreads, 2)
     clean_posterior_lone(LabelBatch<S> batch, NarrowLayout layout,
@@ -41,13 +55,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_sample(batch, layout, range, sample, shared, tile);
   if (range.count == 0) return;
-  LoneTeam<float> team;
-  __syncwarp();  // weights make room for results
-  float* const rows = reinterpret_cast<float*>(tile);
-  posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
-    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q;
-  });
-  write_tile(rows, result, range.first, range.count, batch.classes);
+  write_lone(batch, range, lone, reinterpret_cast<float*>(tile), result);
 }
 
 template <class S>
@@ -60,13 +68,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_slack_sample(batch, layout, range, sample, shared, tile);
   if (range.count == 0) return;
-  LoneTeam<float> team;
-  __syncwarp();  // row sums make room for results
-  float* const rows = reinterpret_cast<float*>(tile);
-  posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
-    if (lane_id() < range.count && v < batch.classes) rows[lane_id() * batch.classes + v] = q;
-  });
-  write_tile(rows, result, range.first, range.count, batch.classes);
+  write_lone(batch, range, lone, reinterpret_cast<float*>(tile), result);
 }
 
 template <class S>

@@ -33,15 +33,7 @@ struct GroupedSample {
 
 // The weights of a warp's samples for one part.
 template <class T, int K>
-struct alignas(K * sizeof(T) < 16 ? K * sizeof(T) : 16) PartWeights {
-  T of[K];
-};
-
-// E neighbouring classes of a part.
-template <class T, int E>
-struct alignas(E * sizeof(T)) PartEntries {
-  T of[E];
-};
+using PartWeights = Vector<T, K>;
 
 // Column k of `count` parts to shared memory, by all threads of the block; zeros in the padding.
 // Each thread's vectors up to `first`, of the ColumnInFlight, are left out.
@@ -52,7 +44,7 @@ __device__ __forceinline__ void stage_column(const T* column, int count, int cla
 #pragma unroll 1
     for (int at = threadIdx.x + first * kGroupedThreads; at < count * classes / 4;
          at += kGroupedThreads) {
-      reinterpret_cast<FourOf<T>*>(to)[at] = reinterpret_cast<const FourOf<T>*>(column)[at];
+      reinterpret_cast<Vector<T, 4>*>(to)[at] = reinterpret_cast<const Vector<T, 4>*>(column)[at];
     }
   } else {
 #pragma unroll 1
@@ -69,20 +61,20 @@ __device__ __forceinline__ void stage_column(const T* column, int count, int cla
 template <bool kVector, class T>
 struct ColumnInFlight {
   static constexpr int kHeld = kVector ? 2 : 0;
-  FourOf<T> held[kHeld + 1];
+  Vector<T, 4> held[kHeld + 1];
 
   __device__ __forceinline__ void load(const T* column, int size) {
 #pragma unroll
     for (int a = 0; a < kHeld; ++a) {
       const int at = static_cast<int>(threadIdx.x) + a * kGroupedThreads;
-      if (at < size / 4) held[a] = reinterpret_cast<const FourOf<T>*>(column)[at];
+      if (at < size / 4) held[a] = reinterpret_cast<const Vector<T, 4>*>(column)[at];
     }
   }
   __device__ __forceinline__ void store(int size, T* to) const {
 #pragma unroll
     for (int a = 0; a < kHeld; ++a) {
       const int at = static_cast<int>(threadIdx.x) + a * kGroupedThreads;
-      if (at < size / 4) reinterpret_cast<FourOf<T>*>(to)[at] = held[a];
+      if (at < size / 4) reinterpret_cast<Vector<T, 4>*>(to)[at] = held[a];
     }
   }
 };
@@ -112,7 +104,7 @@ __device__ __forceinline__ void add_parts(const LabelBatch<S>& batch, int64_t n,
   __syncwarp();
   const T* part = staged + (E * lane_id() < pitch ? E * lane_id() : 0);
   const auto add = [&](const T(&weight)[K]) {
-    const auto entries = *reinterpret_cast<const PartEntries<T, E>*>(part);
+    const auto entries = *reinterpret_cast<const Vector<T, E>*>(part);
     part += pitch;
 #pragma unroll
     for (int s = 0; s < K; ++s) {

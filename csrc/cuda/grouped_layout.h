@@ -33,12 +33,11 @@ inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int
   // have the same chunk, and find its labels in L1.
   constexpr int64_t kEnoughBlocks = 400, kShortest = kGroupedThreads,
                     kLongest = kGroupedSteps * kGroupedThreads;
-  const auto divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   int64_t wanted = 1;
   while (2 * wanted * classes <= kEnoughBlocks) wanted *= 2;
-  const int64_t each = divide(divide(samples, wanted), kShortest) * kShortest;
+  const int64_t each = ceil_div(ceil_div(samples, wanted), kShortest) * kShortest;
   const int64_t length = each < kShortest ? kShortest : each < kLongest ? each : kLongest;
-  const int64_t chunks = divide(samples, length);
+  const int64_t chunks = ceil_div(samples, length);
   GroupedLayout layout;
   layout.length = static_cast<int>(length);
   layout.chunks = static_cast<int>(chunks > 1 ? chunks : 1);

@@ -94,6 +94,21 @@ __device__ __forceinline__ void add_staged_parts(const float* h,     // [kLonePa
 struct Lone {
   int label;
   Share<float, kLoneClasses> share;
+
+  // With its logits, which are in the warp's tile; none of a range without samples.
+  template <class S>
+  __device__ __forceinline__ Lone(const LabelBatch<S>& batch, int64_t y, const S* tile, int sample,
+                                  bool any)
+      : label(class_of(batch, y)) {
+    share.first = 0;
+    share.step = 1;
+#pragma unroll
+    for (int v = 0; v < kLoneClasses; ++v) {
+      const S* row = tile + sample * batch.classes;
+      share.z[v] = v < batch.classes && any ? load<float>(row + v) : -infinity<float>();
+      share.column[v] = 0.0f;
+    }
+  }
 };
 
 // Logits, column and label of the lane's sample, by all threads of the block. Lanes beyond the last
@@ -115,17 +130,8 @@ __device__ __forceinline__ Lone lone_sample(const LabelBatch<S>& batch, const Na
   z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
   __syncwarp();
 
-  Lone lone;
-  lone.label = class_of(batch, y);
+  Lone lone(batch, y, reinterpret_cast<const S*>(tile), sample, range.count > 0);
   Share<float, V>& share = lone.share;
-  share.first = 0;
-  share.step = 1;
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const S* row = reinterpret_cast<const S*>(tile) + sample * classes;
-    share.z[v] = v < classes && range.count > 0 ? load<float>(row + v) : -infinity<float>();
-    share.column[v] = 0.0f;
-  }
   float* const weights = reinterpret_cast<float*>(tile);
   const float* const column =
       reinterpret_cast<const float*>(shared) + class_or_first(lone.label) * layout.column_pitch;

@@ -61,17 +61,8 @@ __device__ __forceinline__ Lone lone_slack_sample(const LabelBatch<S>& batch,
   z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
   __syncwarp();
 
-  Lone lone;
-  lone.label = class_of(batch, y);
+  Lone lone(batch, y, reinterpret_cast<const S*>(tile), sample, range.count > 0);
   Share<float, V>& share = lone.share;
-  share.first = 0;
-  share.step = 1;
-  const S* const row = reinterpret_cast<const S*>(tile) + sample * classes;
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    share.z[v] = v < classes && range.count > 0 ? load<float>(row + v) : -infinity<float>();
-    share.column[v] = 0.0f;
-  }
   if (range.count == 0) return lone;
 
   float h[kSlackParts];

@@ -8,12 +8,6 @@
 
 namespace ptd {
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-inline bool is_aligned(const void* pointer, size_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 // A grouped launch.
 struct GroupedPlan {
   GroupedLayout layout;

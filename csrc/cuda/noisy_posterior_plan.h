@@ -10,14 +10,8 @@ namespace ptd {
 // Numbers of shared memory that a block of so many warps has.
 constexpr int tiled_room(int warps) { return warps * kSharedOfWarp / int(sizeof(float)); }
 
-inline bool aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
-
 inline bool has_slack(const TransitionBatch<float>& batch) {
   return batch.slack || batch.slack_rows;
-}
-
-inline unsigned tiled_blocks(int64_t samples, int each) {
-  return static_cast<unsigned>((samples + each - 1) / each);
 }
 
 inline TiledBatch tiled_batch(const TransitionBatch<float>& batch, int tiles, int sharing) {
@@ -29,7 +23,7 @@ inline TiledBatch tiled_batch(const TransitionBatch<float>& batch, int tiles, in
   tiled.parts = batch.parts;
   tiled.tiles = tiles;
   tiled.sharing = sharing;
-  tiled.whole_weights = batch.weights && batch.parts % 4 == 0 && aligned(batch.weights);
+  tiled.whole_weights = batch.weights && batch.parts % 4 == 0 && is_aligned(batch.weights, 16);
   return tiled;
 }
 
@@ -73,8 +67,8 @@ struct LanesPlan {
     TiledBatch tiled = tiled_batch(batch, tiles, sharing);
     tiled.matrix.parts = batch.rows;
     tiled.matrix.slack = batch.slack_rows;
-    tiled.matrix.vectors = aligned(batch.rows) && aligned(batch.slack_rows);
-    tiled.aligned = (aligned(arrays) && ...);
+    tiled.matrix.vectors = is_aligned(batch.rows, 16) && is_aligned(batch.slack_rows, 16);
+    tiled.aligned = (is_aligned(arrays, 16) && ...);
     return tiled;
   }
   size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
@@ -99,7 +93,7 @@ struct LanesPlan {
       if (layout.numbers < layout.weights + later) layout.numbers = layout.weights + later;
     }
     if (layout.numbers > tiled_room(warps)) return;
-    grid = tiled_blocks(batch.samples, tiles * Tile::kSamples);
+    grid = static_cast<unsigned>(ceil_div(batch.samples, tiles * Tile::kSamples));
   }
 };
 
@@ -139,7 +133,7 @@ struct WarpsPlan {
       layout.rows = layout.places + warps * kWarp;
       layout.numbers = layout.rows + (batch.parts + has_slack(batch)) * layout.pitch;
       if (layout.numbers > tiled_room(warps)) continue;
-      grid = tiled_blocks(batch.samples, layout.samples);
+      grid = static_cast<unsigned>(ceil_div(batch.samples, layout.samples));
     }
   }
 
@@ -165,8 +159,8 @@ struct WarpsPlan {
     matrix.step = forward ? in_row : in_column;
     matrix.slack_outer = forward == rows ? c : 1;
     matrix.slack_step = forward == rows ? 1 : c;
-    matrix.vectors =
-        matrix.step == 1 && c % 4 == 0 && aligned(matrix.parts) && aligned(matrix.slack);
+    matrix.vectors = matrix.step == 1 && c % 4 == 0 && is_aligned(matrix.parts, 16) &&
+                     is_aligned(matrix.slack, 16);
     return tiled;
   }
   size_t shared() const { return sizeof(float) * size_t(layout.numbers); }

@@ -6,15 +6,10 @@
 
 namespace ptd {
 
-template <class S>
-struct alignas(kTile * sizeof(S)) FourStored {
-  S of[kTile];
-};
-
 // Four neighbours, which begin at a multiple of their size.
 template <class S>
 __device__ __forceinline__ Four<float> load_four(const S* from) {
-  const FourStored<S> stored = *reinterpret_cast<const FourStored<S>*>(from);
+  const Vector<S, kTile> stored = *reinterpret_cast<const Vector<S, kTile>*>(from);
   Four<float> four;
 #pragma unroll
   for (int v = 0; v < kTile; ++v) four.of[v] = load<float>(stored.of + v);
@@ -22,10 +17,10 @@ __device__ __forceinline__ Four<float> load_four(const S* from) {
 }
 template <class S>
 __device__ __forceinline__ void store_four(S* to, const Four<float>& four) {
-  FourStored<S> stored;
+  Vector<S, kTile> stored;
 #pragma unroll
   for (int v = 0; v < kTile; ++v) store(stored.of + v, four.of[v]);
-  *reinterpret_cast<FourStored<S>*>(to) = stored;
+  *reinterpret_cast<Vector<S, kTile>*>(to) = stored;
 }
 
 __device__ __forceinline__ Four<float> load_four(const float* from) {

@@ -14,6 +14,7 @@
 #include "../math/revision.h"
 #include "label_batch.cuh"
 #include "reduce.cuh"
+#include "scalar.cuh"
 
 namespace ptd {
 
@@ -24,11 +25,6 @@ constexpr int kRowSumSamples = E == 4 ? 4 : 32 / int(sizeof(T));
 template <class T, int E>
 struct alignas(16) SampleWeights {
   T of[kRowSumSamples<T, E>];
-};
-
-template <class T, int E>
-struct alignas(E * sizeof(T)) ClassEntries {
-  T of[E];
 };
 
 // The weights of each warp's samples are in shared memory if kStaged; else they come from L1.
@@ -65,7 +61,7 @@ __global__ void __launch_bounds__(32 * kRowSumWarps, 8) row_sums(LabelBatch<T> b
     }
 #pragma unroll 2
     for (int j = 0; j < parts; ++j, part += classes) {
-      const auto entries = *reinterpret_cast<const ClassEntries<T, E>*>(part);
+      const auto entries = *reinterpret_cast<const Vector<T, E>*>(part);
 #pragma unroll
       for (int s = 0; s < kSamples; ++s) {
         const T h_j = kStaged ? h[j].of[s] : weight(s, j);

@@ -46,12 +46,6 @@ __device__ __forceinline__ Share<T, E * K> sample_share() {
   return share;
 }
 
-// Four neighbours of a row.
-template <class S>
-struct alignas(4 * sizeof(S) < 16 ? 4 * sizeof(S) : 16) FourOf {
-  S of[4];
-};
-
 // A lane's classes of a row, `beyond` past the last. kVector: rows are whole vectors of four.
 template <bool kVector, class S, class T, int V>
 __device__ __forceinline__ void load_sample(const S* row, int64_t stride, int classes, T beyond,
@@ -63,7 +57,7 @@ __device__ __forceinline__ void load_sample(const S* row, int64_t stride, int cl
 #pragma unroll
       for (int e = 0; e < 4; ++e) to[v + e] = beyond;
       if (share.index(v) >= classes) continue;
-      const auto four = *reinterpret_cast<const FourOf<S>*>(row + share.index(v));
+      const auto four = *reinterpret_cast<const Vector<S, 4>*>(row + share.index(v));
 #pragma unroll
       for (int e = 0; e < 4; ++e) to[v + e] = load<T>(four.of + e);
     }
@@ -82,7 +76,7 @@ template <bool kVector, class T, int V>
 struct SampleLoad {
   const T* row;
   int classes;
-  FourOf<T> four;
+  Vector<T, 4> four;
 
   __device__ __forceinline__ SampleLoad(const T* row, int classes) : row(row), classes(classes) {}
 
@@ -92,7 +86,7 @@ struct SampleLoad {
     if constexpr (kVector) {
       if (v % 4 == 0) {
         four = {};
-        if (i < classes) four = *reinterpret_cast<const FourOf<T>*>(row + i);
+        if (i < classes) four = *reinterpret_cast<const Vector<T, 4>*>(row + i);
       }
       return four.of[v % 4];
     } else {
@@ -106,7 +100,7 @@ template <bool kVector, class S, class T, int V>
 struct SampleStore {
   S* row;  // nullptr where nothing is to be stored
   int classes;
-  FourOf<S> four;
+  Vector<S, 4> four;
 
   __device__ __forceinline__ SampleStore(S* row, int classes) : row(row), classes(classes) {}
 
@@ -114,7 +108,7 @@ struct SampleStore {
     if constexpr (kVector) {
       store(four.of + v % 4, x);
       if (v % 4 == 3 && row && share.index(v) < classes) {
-        *reinterpret_cast<FourOf<S>*>(row + share.index(v - 3)) = four;
+        *reinterpret_cast<Vector<S, 4>*>(row + share.index(v - 3)) = four;
       }
     } else {
       if (row && share.index(v) < classes) store(row + share.index(v), x);

@@ -68,6 +68,12 @@ __device__ __forceinline__ BFloat16 to_bfloat16(float x) {
   return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
+// Neighbours that are loaded or stored together.
+template <class S, int E>
+struct alignas(E * sizeof(S) < 16 ? E * sizeof(S) : 16) Vector {
+  S of[E];
+};
+
 // A stored number as the accumulation type T, and back.
 template <class T>
 __device__ __forceinline__ T load(const T* from) {

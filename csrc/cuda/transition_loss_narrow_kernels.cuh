@@ -21,6 +21,21 @@
 
 namespace ptd {
 
+// What is left to do for the samples of a warp, a lane for each.
+template <class S>
+__device__ __forceinline__ void finish_lone(const LabelBatch<S>& batch, const LossRule<float>& rule,
+                                            const LossOutputs<float>& out,
+                                            const NarrowRange<kLoneSamples>& range,
+                                            const Lone& lone) {
+  LoneTeam<float> team;
+  LossSums seen;
+  if (lane_id() < range.count) {
+    const float loss = loss_of(batch, rule, lone.share, lone.label, team);
+    seen.add(rule, out, range.first + lane_id(), lone.label, loss);
+  }
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+}
+
 template <class S>
 __global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_lone(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
@@ -30,13 +45,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_sample(batch, layout, range, sample, shared,
                                 shared + layout.tiles + warp_id() * layout.tile_bytes);
-  LoneTeam<float> team;
-  LossSums seen;
-  if (lane_id() < range.count) {
-    const float loss = loss_of(batch, rule, lone.share, lone.label, team);
-    seen.add(rule, out, range.first + sample, lone.label, loss);
-  }
-  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+  finish_lone(batch, rule, out, range, lone);
 }
 
 template <class S>
@@ -48,13 +57,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_slack_sample(batch, layout, range, sample, shared,
                                       shared + layout.tiles + warp_id() * layout.tile_bytes);
-  LoneTeam<float> team;
-  LossSums seen;
-  if (lane_id() < range.count) {
-    const float loss = loss_of(batch, rule, lone.share, lone.label, team);
-    seen.add(rule, out, range.first + sample, lone.label, loss);
-  }
-  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+  finish_lone(batch, rule, out, range, lone);
 }
 
 template <class S, int V, bool kSlack>
