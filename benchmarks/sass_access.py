@@ -131,6 +131,18 @@ def access(code: Instruction, x: Operands) -> Run:
     return run
 
 
+def prefetch(code: Instruction, x: Operands) -> Run:
+    """CCTL.E.PF2 [R2]: to the second level, the sector of each lane."""
+    (place,) = code.operands
+
+    def run(w, m):
+        address = w.r[place.base].astype(np.int64) | w.r[place.base + 1].astype(np.int64) << 32
+        there = (address if m is None else address[m]) + place.value
+        return (tuple(dict.fromkeys((there >> 5).tolist())),)
+
+    return run
+
+
 def atomic(code: Instruction, x: Operands) -> Run:
     """Of one 32-bit word each, lane by lane."""
     *results, place, value = code.operands
@@ -154,4 +166,4 @@ def atomic(code: Instruction, x: Operands) -> Run:
 
 FROM_ELSEWHERE = {"S2R": special_register, "LDC": load_constant, "VOTE": vote, "SHFL": shuffle}
 FROM_ELSEWHERE |= {"LDG": access, "STG": access, "LDS": access, "STS": access, "ATOMG": atomic}
-FROM_ELSEWHERE["RED"] = atomic
+FROM_ELSEWHERE |= {"RED": atomic, "CCTL": prefetch}

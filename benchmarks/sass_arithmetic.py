@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from sass_floating import check_quotient, convert, double_op, extreme, float_op, special
 from sass_lanes import (
@@ -266,11 +268,15 @@ def pack_predicates(code: Instruction, x: Operands) -> Run:
 
 
 def unpack_predicates(code: Instruction, x: Operands) -> Run:
+    """From the lowest bits of a register, or of one of its bytes: R1.B2."""
     _, a, mask = code.operands
-    a = x.u32(a)
+    byte = re.fullmatch(r"R(\d+)\.B([0-3])", a.text)
+    shift = np.uint32(8 * int(byte[2]) if byte else 0)
+    number = int(byte[1]) if byte else None
+    a = x.u32(a) if byte is None else lambda w: w.r[number]
 
     def run(w, m):
-        value = a(w).copy()
+        value = a(w) >> shift
         for p in range(7):
             if mask.value >> p & 1:
                 set_predicate(w, p, (value >> np.uint32(p) & 1).astype(bool), m)

@@ -183,14 +183,14 @@ def rounded(exact: np.ndarray, flags: tuple[str, ...]) -> np.ndarray:
 
 
 def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> Run:
-    """ISETP, FSETP and DSETP: P, P, a, b, P and, of a longer number's upper half, P."""
+    """ISETP, FSETP and DSETP: P, P, a, b, P and, of a longer number's upper half, P (or PT)."""
     d, other, a, b, given, *low = code.operands
     a, b, given = get(a), get(b), x.predicate(given)
     how = next(
         flag for flag in code.flags if flag[:2] in ("LT", "LE", "GT", "GE", "EQ", "NE", "NA", "NU")
     )
     if "EX" in code.flags:
-        below = x.predicate(low[0])
+        below = x.predicate(low[0]) if low else lambda w: True
         strict = COMPARE[{"GE": "GT", "LE": "LT"}.get(how, how)]
 
         def test(w):

@@ -90,7 +90,7 @@ class Caches:
         self.dram_step = 32 * max(self.CLOCK / self.DRAM_BANDWIDTH / share, 1 / self.PORT)
         self.processors = processors
         self.tags: OrderedDict[int, dict[int, float]] = OrderedDict()  # sectors: when they come
-        self.known: set[int] = set()  # sectors in L2
+        self.known: dict[int, float] = {}  # sectors in L2, and since when
         self.written: set[int] = set()
         self.l2_free = self.dram_free = self.l2_busy = self.dram_busy = 0.0
         self.dram_at: Counter[int] = Counter()  # cycles it is taken, by span of time
@@ -107,16 +107,22 @@ class Caches:
         """When a sector that is not in the first level arrives."""
         self.l2_free = max(self.l2_free, now) + self.l2_step
         self.l2_busy += self.l2_step
-        arrival = self.l2_free + self.L2_HIT
-        if sector in self.known:
-            return arrival
-        self.known.add(sector)
-        common = self.common(sector)
-        step = self.dram_step / self.processors if common else self.dram_step
-        self.take_dram(now, step)
-        if common and now > self.DRAM:  # another multiprocessor asked for it before
-            return arrival
-        return max(arrival, self.dram_free + self.DRAM)
+        return max(self.l2_free + self.L2_HIT, self.in_second_level(sector, now))
+
+    def in_second_level(self, sector: int, now: float) -> float:
+        """When a multiprocessor gets it, were the second level at its leisure."""
+        if sector not in self.known:
+            common = self.common(sector)
+            self.take_dram(now, self.dram_step / self.processors if common else self.dram_step)
+            # Of what all read, another multiprocessor asked before.
+            early = common and now > self.DRAM
+            self.known[sector] = 0.0 if early else self.dram_free + self.DRAM
+        return self.known[sector]
+
+    def prefetch(self, sectors: tuple[int, ...], now: float) -> None:
+        """Asks for the sectors, which stay in the second level."""
+        for sector in sectors:
+            self.in_second_level(sector, now)
 
     def load(self, sectors: tuple[int, ...], now: float, through: bool) -> float:
         """When the last of the sectors is there, past the first level if `through`."""
@@ -142,7 +148,7 @@ class Caches:
         for sector in sectors:
             self.l2_free = max(self.l2_free, now) + self.l2_step
             self.l2_busy += self.l2_step
-            self.known.add(sector)
+            self.known[sector] = 0.0
             if sector not in self.written:
                 self.written.add(sector)
                 if not self.common(sector):

@@ -42,6 +42,10 @@ class Timed:
     text: str
 
 
+def is_prefetch(code: Instruction) -> bool:
+    return code.name == "CCTL" and "PF2" in code.flags
+
+
 def timed(code: Instruction) -> Timed:
     pipe = next(
         (
@@ -54,6 +58,8 @@ def timed(code: Instruction) -> Timed:
         ),
         "alu",
     )  # fmt: skip
+    if is_prefetch(code):
+        pipe = "memory"
     if code.guard == 7 and code.guard_negated:
         pipe = "alu"  # never runs
     cost = PIPES[pipe] * (2 if code.name == "IMAD" and "WIDE" in code.flags else 1)

@@ -187,7 +187,7 @@ class Processor:
             self.raise_counter(warp, code.read, now + OPERANDS, "operands")
         if code.name == "MEMBAR":
             warp.free = now + FENCE
-        elif code.name == "CCTL":
+        elif code.name == "CCTL" and code.pipe != "memory":
             self.caches.tags.clear()
         warp.at += 1
         if warp.at == len(warp.trace):
@@ -223,6 +223,8 @@ class Processor:
             taken = -(-len(given) // SECTORS)
             if code.name == "STG":
                 done = self.caches.store(given, start)
+            elif code.name == "CCTL":
+                self.caches.prefetch(given, start)
             else:
                 atomic = code.name == "ATOMG"
                 done = self.caches.load(given, start, code.through or atomic) + taken - 1

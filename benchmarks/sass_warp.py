@@ -12,6 +12,7 @@ from sass_access import FROM_ELSEWHERE
 from sass_arithmetic import compile_arithmetic
 from sass_lanes import LANES, Operands, mask_of, unknown
 from sass_memory import Memory
+from sass_pipes import is_prefetch
 from sass_program import Instruction, Program
 
 ALL = 0xFFFFFFFF
@@ -205,7 +206,7 @@ def compile_step(code: Instruction, x: Operands) -> tuple:
     """(instruction, function or None for control flow, guard, whether it is negated)"""
     if code.name in CONTROL:
         act = None
-    elif code.name in IDLE or (code.guard == 7 and code.guard_negated):
+    elif (code.name in IDLE and not is_prefetch(code)) or (code.guard == 7 and code.guard_negated):
         act = nothing
     elif code.name in FROM_ELSEWHERE:
         act = FROM_ELSEWHERE[code.name](code, x)

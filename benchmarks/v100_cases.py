@@ -53,7 +53,10 @@ TiledBatch = structure(
 LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
 WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(14)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(12)})
-GroupedLayout = structure("GroupedLayout", **{f"f{i}": I32 for i in range(5)})
+GroupedLayout = structure(
+    "GroupedLayout", chunks=I32, length=I32, last_length=I32, labels=I32,
+    **{f"f{i}": I32 for i in range(6)},
+)
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
 
@@ -67,7 +70,14 @@ class Case:
     c: int
     r: int
     slack: bool
-    rows: int = 1  # grid.y
+    of_warp: int = 0  # samples at once, where they are grouped by label
+
+    @property
+    def rows(self) -> int:
+        """grid.y"""
+        if not self.of_warp:
+            return 1
+        return -(-self.c // grouped_layout(self.n, self.c, self.r, self.of_warp).labels)
 
     @property
     def source(self) -> Path:
@@ -153,13 +163,18 @@ class Arrays:
         return layout
 
     def grouped(self) -> ctypes.Structure:
-        layout = GroupedLayout()
-        plans().grouped(*map(I64, (self.case.n, self.case.c, self.case.r)), ctypes.byref(layout))
-        return layout
+        return grouped_layout(self.case.n, self.case.c, self.case.r, self.case.of_warp)
 
 
 def plans() -> ctypes.CDLL:
     return compile_kernels([Path(__file__).parent / "v100_plans.cu"], check=False)
+
+
+def grouped_layout(n: int, c: int, r: int, of_warp: int) -> ctypes.Structure:
+    """For so many samples of a warp at once."""
+    layout = GroupedLayout()
+    plans().grouped(*map(I64, (n, c, r, of_warp)), ctypes.byref(layout))
+    return layout
 
 
 RULE = Rule(0, 1, 0, float("inf"))
@@ -220,21 +235,22 @@ def cases() -> list[Case]:
             noisy, tiled, mapping = "warps", "<5, float>", f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size, rows=c),
+                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size,
+                     of_warp=2 if slack else 4),
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size, rows=c),
+                     lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size, of_warp=2),
             ]  # fmt: skip
             found += [
                 Case("clean_posterior", f"{clean}_kernels", f"clean_posterior_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), a.out], *size, rows=c),
+                     lambda a: [a.labelled(), a.grouped(), a.out], *size, of_warp=2),
                 Case("clean_posterior backward", f"{clean}_kernels",
                      f"clean_posterior_backward_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(),
-                                PosteriorGradients(a.grad, a.out, 0, 0)], *size, rows=c),
+                                PosteriorGradients(a.grad, a.out, 0, 0)], *size, of_warp=2),
             ]  # fmt: skip
             if slack:
                 found.append(Case("row sums", "row_sums_kernels", "row_sums<float, 4, true>",
-                                  lambda a: [a.labelled()], *size, rows=-(-c // 128)))  # fmt: skip
+                                  lambda a: [a.labelled()], *size))  # fmt: skip
         found += [
             Case("noisy_posterior", f"noisy_posterior_{noisy}_kernels",
                  f"noisy_posterior_{noisy}{tiled}",

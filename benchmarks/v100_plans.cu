@@ -11,8 +11,9 @@ extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, int64_
   *layout = narrow_layout(int(classes), int(parts), has_slack != 0, pairs != 0, warps);
 }
 
-extern "C" void grouped(int64_t samples, int64_t classes, int64_t parts, GroupedLayout* layout) {
-  *layout = grouped_layout(samples, int(classes), int(parts), sizeof(float));
+extern "C" void grouped(int64_t samples, int64_t classes, int64_t parts, int64_t of_warp,
+                        GroupedLayout* layout) {
+  *layout = grouped_layout(samples, int(classes), int(parts), int(of_warp), sizeof(float));
 }
 
 extern "C" void lanes(const TransitionBatch<float>* batch, TiledBatch* result,

@@ -63,6 +63,7 @@ cudaError_t launch_clean_posterior(const LabelBatch<S>& batch, Accumulation<S>* 
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      allow_shared(clean_posterior_grouped<S, E, kVector, kSlack>, plan.bytes);
       PTD_LAUNCH((clean_posterior_grouped<S, E, kVector, kSlack>), plan.grid, kGroupedThreads,
                  plan.bytes, stream, batch, plan.layout, posterior);
     });
@@ -85,6 +86,7 @@ cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
     GroupedPlan plan(batch);
     plan.vector = plan.vector && is_aligned(grads.grad, 16);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      allow_shared(clean_posterior_backward_grouped<S, E, kVector, kSlack>, plan.bytes);
       PTD_LAUNCH((clean_posterior_backward_grouped<S, E, kVector, kSlack>), plan.grid,
                  kGroupedThreads, plan.bytes, stream, batch, plan.layout, grads);
     });

@@ -20,7 +20,7 @@
 namespace ptd {
 
 template <class S, int E, bool kVector, bool kSlack>
-__global__ void __launch_bounds__(kGroupedThreads, 4)
+__global__ void __launch_bounds__(kGroupedThreads, 1)
     clean_posterior_grouped(LabelBatch<S> batch, GroupedLayout layout,
                             Accumulation<S>* result) {  // [N, C]
   using T = Accumulation<S>;
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kWideThreads)
 }
 
 template <class S, int E, bool kVector, bool kSlack>
-__global__ void __launch_bounds__(kGroupedThreads, 4)
+__global__ void __launch_bounds__(kGroupedThreads, 1)
     clean_posterior_backward_grouped(LabelBatch<S> batch, GroupedLayout layout,
                                      CleanPosteriorGradients<S> grads) {
   using T = Accumulation<S>;

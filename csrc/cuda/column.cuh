@@ -79,7 +79,7 @@ struct Exponentials {
     if constexpr (kKept) {
       return of[v];
     } else {
-      return exp_of(share.z[v] - shift);
+      return quick_exp(share.z[v] - shift);
     }
   }
 };
@@ -105,25 +105,26 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
   T exp_sum = T(0), column_sum = T(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    const T e = exp_of(share.z[v] - sums.shift);
+    const T e = quick_exp(share.z[v] - sums.shift);
     exp_sum += e;
     if constexpr (kKept) {
       kept.of[v] = e;
     } else {
-      column_sum += e * smooth(share.column[v]);
+      column_sum += e * share.column[v];
     }
   }
   if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
     if constexpr (kKept) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) column_sum += kept.of[v] * smooth(share.column[v]);
+      for (int v = 0; v < V; ++v) column_sum += kept.of[v] * share.column[v];
     }
+    column_sum = smooth.scale * column_sum + smooth.floor * exp_sum;
   } else {
     column_sum = T(0);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const T u = smooth(share.column[v]);
-      if (u != T(0)) column_sum += exp_of(share.z[v] - sums.column_shift) * u;
+      if (u != T(0)) column_sum += quick_exp(share.z[v] - sums.column_shift) * u;
     }
   }
   kept.shift = sums.shift;
@@ -136,7 +137,7 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
 // e'_i of loss_terms.h, given e_i.
 template <class T>
 __device__ __forceinline__ T column_exp(const ColumnSums<T>& sums, T z, T e) {
-  return sums.column_shift == sums.shift ? e : exp_of(z - sums.column_shift);
+  return sums.column_shift == sums.shift ? e : quick_exp(z - sums.column_shift);
 }
 
 // e'_i u_i, which is zero where exp may saturate because u_i is.

@@ -1,59 +1,93 @@
-// How a grouped launch (grouped.cuh) divides samples among blocks, and the dynamic shared memory of
-// a block.
+// How a grouped launch (grouped.cuh) divides samples and labels among blocks, and the dynamic
+// shared memory of a block.
 #pragma once
 
 #include "blocks.h"
 
 namespace ptd {
 
-constexpr int kGroupedWarps = 8;
+constexpr int kGroupedWarps = 32;
 constexpr int kGroupedThreads = 32 * kGroupedWarps;
 constexpr int kGroupedMaxClasses = 128;
 // K, the samples of a warp at once: as many as there are registers for, with E classes in a lane.
 template <class T, int E>
 constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? 4 : 2;
+// That of the losses.
+template <class T, int E, bool kVector, bool kSlack>
+constexpr int kGroupedLossSamples = kVector && !kSlack ? 4 : kGroupedSamples<T, E>;
 constexpr int kStagedParts = 32;  // at most
-constexpr int kGroupedSteps = 8;  // of 32 labels that a warp looks through
+
+// A block's slots are its labels, at most seven, and one for what is no class.
+constexpr int kGroupedLabels = 7, kRestSlot = kGroupedLabels, kGroupedSlots = kGroupedLabels + 1;
+constexpr int kLongestChunk = 4096;  // of samples
+
 
 struct GroupedLayout {
-  int chunks;  // of samples, with a block each for every label: the grid is [chunks, C]
-  int length;  // of a chunk: a multiple of the block's threads
-  // Column k of the parts, [staged_parts, pitch] numbers at a time; then the positions in the chunk
-  // of the samples with label k, [length] of two bytes.
-  int staged_parts, pitch;
-  int list;  // in bytes
+  int chunks, length, last_length;  // of samples; the grid is [chunks, groups of labels]
+  int labels;          // of a group
+  int staged_parts;    // of each at a time: all, or else there is one label
+  // The columns are [lanes, pitch] vectors of E numbers: lane l's classes of all staged parts follow
+  // each other. A pitch that is odd takes lanes to different banks.
+  int pitch;
+  // Where the rest begins, in bytes.
+  int weights;  // [warps, staged_parts, K] numbers; before that, which labels there are
+  int list;     // of samples, two bytes each
+  int seen;     // [2, warps K] doubles: losses and weights
+  int bytes;
 };
 
 #ifndef __CUDACC_RTC__
 
-// `bytes` of a number.
-inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int bytes) {
-  // Enough blocks for 80 multiprocessors, with four at a time on each. A power of two of chunks, so
-  // that blocks which follow each other on a multiprocessor, 80 or 108 or 132 blocks apart, tend to
-  // have the same chunk, and find its labels in L1.
-  constexpr int64_t kEnoughBlocks = 400, kShortest = kGroupedThreads,
-                    kLongest = kGroupedSteps * kGroupedThreads;
-  int64_t wanted = 1;
-  while (2 * wanted * classes <= kEnoughBlocks) wanted *= 2;
-  const int64_t each = ceil_div(ceil_div(samples, wanted), kShortest) * kShortest;
-  const int64_t length = each < kShortest ? kShortest : each < kLongest ? each : kLongest;
-  const int64_t chunks = ceil_div(samples, length);
+// For K samples of a warp at once, and `bytes` of a number.
+inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int K, int bytes) {
+  constexpr int64_t kProcessors = 80, kShortest = 256;
+  constexpr int kRoom = 64 * 1024 - 64;  // of a block, on the GPUs that have least; some is static
+  const int E = classes <= 32 ? 1 : 4;
+  const auto up = [](int64_t x) { return static_cast<int>(ceil_div(x, 16) * 16); };
+  const auto column_bytes = [&](int rows) {
+    return up(ceil_div(classes, E) * (rows | 1) * E * bytes);
+  };
+  const auto weight_bytes = [&](int staged) {
+    const int weights = kGroupedWarps * K * staged * bytes;
+    const int found = kLongestChunk / 32 * 16;
+    return up(weights > found ? weights : found);
+  };
+  const auto list_bytes = [&](int length) { return up(2 * (length + kGroupedSlots * (K - 1))); };
+  const int seen_bytes = 2 * kGroupedWarps * K * 8;
   GroupedLayout layout;
-  layout.length = static_cast<int>(length);
-  layout.chunks = static_cast<int>(chunks > 1 ? chunks : 1);
-  layout.pitch = classes <= 32 ? classes : (classes + 3) / 4 * 4;
-  // Of the kernels' own: weights, and what the block has in common.
-  const int own = kGroupedWarps * kStagedParts * 4 * bytes + 256;
-  const int room = kGroupedWarps * kSharedOfWarp - own - 2 * layout.length;
-  const int most = room / (layout.pitch * bytes);
-  layout.staged_parts = most < kStagedParts ? most : kStagedParts;
-  if (layout.staged_parts > parts) layout.staged_parts = parts;
-  layout.list = (layout.staged_parts * layout.pitch * bytes + 15) / 16 * 16;
+  // As many labels as there is room for, and then as leave the fewest multiprocessors idle.
+  double best = 0;
+  for (int labels = kGroupedLabels; labels > 0; --labels) {
+    const int64_t groups = ceil_div(classes, labels);
+    const int64_t waves = ceil_div(groups * ceil_div(samples, kLongestChunk), kProcessors);
+    int64_t chunks = waves * kProcessors / groups;
+    if (chunks > ceil_div(samples, kShortest)) chunks = ceil_div(samples, kShortest);
+    if (chunks < 1) chunks = 1;
+    const int length = static_cast<int>(ceil_div(ceil_div(samples, chunks), 32) * 32);
+    if (samples > 0) chunks = ceil_div(samples, length);
+    const int room = kRoom - list_bytes(length) - seen_bytes;
+    int staged = parts < kStagedParts ? parts : kStagedParts;
+    while (column_bytes(labels * staged) + weight_bytes(staged) > room) --staged;
+    if (labels > 1 && staged < parts) continue;
+    const double busy = double(groups * chunks) / double(ceil_div(groups * chunks, kProcessors));
+    if (busy <= best) continue;
+    best = busy;
+    layout.labels = labels;
+    layout.chunks = static_cast<int>(chunks);
+    layout.length = length;
+    layout.staged_parts = staged;
+  }
+  layout.last_length = static_cast<int>(samples - int64_t(layout.chunks - 1) * layout.length);
+  layout.pitch = layout.labels * layout.staged_parts | 1;
+  layout.weights = column_bytes(layout.labels * layout.staged_parts);
+  layout.list = layout.weights + weight_bytes(layout.staged_parts);
+  layout.seen = layout.list + list_bytes(layout.length);
+  layout.bytes = layout.seen + seen_bytes;
   return layout;
 }
 
-inline size_t dynamic_bytes(const GroupedLayout& layout) {
-  return static_cast<size_t>(layout.list) + 2 * static_cast<size_t>(layout.length);
+inline int64_t label_groups(const GroupedLayout& layout, int classes) {
+  return ceil_div(classes, layout.labels);
 }
 
 #endif

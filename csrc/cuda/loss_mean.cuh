@@ -39,6 +39,61 @@ __device__ __forceinline__ void sum_block(double& loss, double& weight,
   weight = __shfl_xor_sync(0xffffffffu, loss, kHalf);
 }
 
+// Sums over a warp, in all its lanes: losses are added up in lanes 0 to 15 and weights in the others,
+// by one butterfly for both.
+__device__ __forceinline__ void sum_warp(double& loss, double& weight) {
+  constexpr int kHalf = kWarp / 2;
+  const int what = lane_id() / kHalf;
+  double sum = what ? weight : loss;
+  sum += __shfl_xor_sync(0xffffffffu, what ? loss : weight, kHalf);
+  sum = lanes_sum<kHalf>(sum);
+  const double other = __shfl_xor_sync(0xffffffffu, sum, kHalf);
+  loss = what ? other : sum;
+  weight = what ? sum : other;
+}
+
+// Called once by one warp of every block, with the sums of what each lane has seen.
+template <class T>
+__device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, double loss,
+                                                    double weight) {
+  constexpr int kAtOnce = 4;
+  const unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.y * gridDim.x + blockIdx.x;
+  if (out.losses) {
+    if (block == 0 && lane_id() == 0) *out.total_weight = T(0);
+    return;
+  }
+  sum_warp(loss, weight);
+  if (blocks > 1) {
+    unsigned ticket = 0;
+    if (lane_id() == 0) {
+      out.partials[2 * block] = loss;
+      out.partials[2 * block + 1] = weight;
+      __threadfence();
+      ticket = atomicAdd(out.ticket, 1u);
+    }
+    if (__shfl_sync(0xffffffffu, ticket, 0) != blocks - 1) return;
+    const volatile double* partials = out.partials;  // of other blocks: not from this one's cache
+    loss = weight = 0.0;
+#pragma unroll 1
+    for (unsigned start = lane_id(); start < blocks; start += kAtOnce * kWarp) {
+      double losses[kAtOnce], weights[kAtOnce];  // all are under way at once
+#pragma unroll
+      for (int a = 0; a < kAtOnce; ++a) {
+        const unsigned b = start + a * kWarp;
+        losses[a] = b < blocks ? partials[2 * b] : 0.0;
+        weights[a] = b < blocks ? partials[2 * b + 1] : 0.0;
+      }
+#pragma unroll
+      for (int a = 0; a < kAtOnce; ++a) {
+        loss += losses[a];
+        weight += weights[a];
+      }
+    }
+    sum_warp(loss, weight);
+  }
+  if (lane_id() == 0) write_loss(out, loss, weight);
+}
+
 // Called once by all threads of every block, with the sums of what each thread has seen.
 template <int kWarps, class T>
 __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, double loss, double weight) {

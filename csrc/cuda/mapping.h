@@ -10,23 +10,42 @@ namespace ptd {
 
 // A grouped launch.
 struct GroupedPlan {
+  bool vector;  // rows are whole vectors of four, and labels and weights neighbours
   GroupedLayout layout;
-  bool vector;  // rows are whole vectors of four
   dim3 grid;
   size_t bytes;
 
+  // `is_loss`: of the losses, forward.
   template <class S>
-  explicit GroupedPlan(const LabelBatch<S>& batch)
-      : layout(grouped_layout(batch.samples, batch.classes, batch.parts,
-                              int(sizeof(Accumulation<S>)))),
-        vector(batch.classes % 4 == 0 && is_aligned(batch.columns, 16) &&
-               batch.logits.stride == 1 && batch.logits.row_stride % 4 == 0 &&
-               is_aligned(batch.logits.data, 4 * sizeof(S)) &&
-               (!batch.slack || is_aligned(batch.row_sums, 16))),
-        grid(static_cast<unsigned>(layout.chunks), static_cast<unsigned>(batch.classes)),
-        bytes(dynamic_bytes(layout)) {}
+  explicit GroupedPlan(const LabelBatch<S>& batch, bool is_loss = false)
+      : vector(has_vectors(batch)),
+        layout(grouped_layout(batch.samples, batch.classes, batch.parts,
+                              samples_of_warp(batch, is_loss), int(sizeof(Accumulation<S>)))),
+        grid(static_cast<unsigned>(layout.chunks),
+             static_cast<unsigned>(label_groups(layout, batch.classes))),
+        bytes(static_cast<size_t>(layout.bytes)) {}
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }
+
+ private:
+  template <class S>
+  static bool has_vectors(const LabelBatch<S>& batch) {
+    // For offsets in a chunk to be of 32 bits.
+    constexpr int64_t kMostStride = (int64_t(1) << 31) / kLongestChunk - 1;
+    const auto &logits = batch.logits, &weights = batch.weights;
+    if (batch.classes <= kWarp || batch.classes % 4 != 0 || sizeof(Accumulation<S>) != 4) return false;
+    return logits.stride == 1 && logits.row_stride % 4 == 0 && logits.row_stride <= kMostStride &&
+           is_aligned(logits.data, 4 * sizeof(S)) && is_aligned(batch.columns, 16) &&
+           (!batch.slack || is_aligned(batch.row_sums, 16)) && batch.labels.stride == 1 &&
+           (!weights.data || (weights.stride == 1 && weights.row_stride <= kMostStride));
+  }
+  template <class S>
+  int samples_of_warp(const LabelBatch<S>& batch, bool is_loss) const {
+    using T = Accumulation<S>;
+    if (batch.classes <= kWarp) return kGroupedSamples<T, 1>;
+    return is_loss && vector && !batch.slack ? kGroupedLossSamples<T, 4, true, false>
+                                             : kGroupedSamples<T, 4>;
+  }
 };
 
 // Doubles of more than 32 classes need more registers than a warp per sample has.
@@ -34,6 +53,15 @@ template <class S>
 bool is_grouped(const LabelBatch<S>& batch) {
   const int most = sizeof(Accumulation<S>) == 4 ? kGroupedMaxClasses : kWarp;
   return batch.classes <= most;
+}
+
+// Lets a kernel have more than 48 KB of shared memory. What goes wrong shows in the launch.
+template <class Kernel>
+void allow_shared(Kernel* kernel, size_t bytes) {
+  constexpr size_t kUnasked = 48 * 1024;
+  if (bytes <= kUnasked) return;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       static_cast<int>(bytes));
 }
 
 // run.template operator()<E, kVector, kSlack>()

@@ -93,6 +93,15 @@ __device__ __forceinline__ void store(double* to, double x) { *to = x; }
 __device__ __forceinline__ void store(Half* to, float x) { *to = to_half(x); }
 __device__ __forceinline__ void store(BFloat16* to, float x) { *to = to_bfloat16(x); }
 
+// Asks for what is at an address, so that it is in L2 when it is read.
+__device__ __forceinline__ void prefetch(const void* address) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(address));
+#else
+  static_cast<void>(address);
+#endif
+}
+
 // The same number, of which the compiler knows nothing: what is computed from it is computed where
 // it stands, and not kept in registers from before.
 template <class T>
@@ -106,6 +115,22 @@ __device__ __forceinline__ T opaque(T x) {
 #endif
   return x;
 }
+
+// exp(x), wrong by what rounding x to a float would make it wrong by, and a few units in the last
+// place. Results below 2^-126 are zero.
+__device__ __forceinline__ float quick_exp(float x) {
+  const float exponent = x * 1.4426950408889634f;
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
+  return result;
+#elif defined(PTD_CUDA_EMULATOR)
+  return exp2f(exponent);
+#else
+  return exponent;  // nvcc's pass over the host code, which never gets here
+#endif
+}
+__device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 
 // NVRTC has no <math.h>, so no INFINITY.
 template <class T>

@@ -16,7 +16,7 @@ template <class S>
 int64_t blocks_of(const LabelBatch<S>& batch) {
   const auto narrow = NarrowPlan::forward(batch);
   if (narrow.blocks) return narrow.blocks;
-  return is_grouped(batch) ? GroupedPlan(batch).blocks() : WidePlan(batch).blocks;
+  return is_grouped(batch) ? GroupedPlan(batch, true).blocks() : WidePlan(batch).blocks;
 }
 
 }  // namespace
@@ -63,8 +63,9 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
     if (error != cudaSuccess) return error;
   }
   if (is_grouped(batch)) {
-    const GroupedPlan plan(batch);
+    const GroupedPlan plan(batch, true);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      allow_shared(transition_loss_grouped<S, E, kVector, kSlack>, plan.bytes);
       PTD_LAUNCH((transition_loss_grouped<S, E, kVector, kSlack>), plan.grid, kGroupedThreads,
                  plan.bytes, stream, batch, plan.layout, rule, out);
     });
@@ -101,6 +102,7 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch);
     with_grouped(batch, plan, [&]<int E, bool kVector, bool kSlack>() {
+      allow_shared(transition_loss_backward_grouped<S, E, kVector, kSlack>, plan.bytes);
       PTD_LAUNCH((transition_loss_backward_grouped<S, E, kVector, kSlack>), plan.grid,
                  kGroupedThreads, plan.bytes, stream, batch, plan.layout, rule, grads);
     });

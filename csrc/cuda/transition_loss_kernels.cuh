@@ -22,19 +22,36 @@
 namespace ptd {
 
 template <class S, int E, bool kVector, bool kSlack>
-__global__ void __launch_bounds__(kGroupedThreads, 4)
+__global__ void __launch_bounds__(kGroupedThreads, 1)
     transition_loss_grouped(LabelBatch<S> batch, GroupedLayout layout,
                             LossRule<Accumulation<S>> rule, LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
-  constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  constexpr int K = kGroupedLossSamples<T, E, kVector, kSlack>, V = E * K;
+  constexpr int kPlaces = K * kGroupedWarps;
+  // What the first lane of each sample's has seen.
+  PTD_DYNAMIC_SHARED(unsigned char, shared);
+  auto* const seen = reinterpret_cast<double(*)[kPlaces]>(shared + layout.seen);
+  const int place = warp_id() * K + own_sample<K>();
+  if (sample_lane<K>() == 0) seen[0][place] = seen[1][place] = 0.0;
   SampleTeam<T, K> team;
-  LossSums seen;
   for_each_grouped<S, E, K, kVector, kSlack>(
       batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
         const T loss = loss_of(batch, rule, share, label, team);
-        if (sample_lane<K>() == 0 && sample.counts) seen.add(rule, out, sample.n, label, loss);
+        if (sample_lane<K>() != 0 || !sample.counts) return;
+        LossSums sums{seen[0][place], seen[1][place]};
+        sums.add(rule, out, sample.n, label, loss);
+        seen[0][place] = sums.loss;
+        seen[1][place] = sums.weight;
       });
-  finish_loss<kGroupedWarps>(out, seen.loss, seen.weight);
+  __syncthreads();
+  if (warp_id() > 0) return;
+  LossSums sums;
+#pragma unroll
+  for (int i = 0; i < kPlaces; i += kWarp) {
+    sums.loss += seen[0][i + lane_id()];
+    sums.weight += seen[1][i + lane_id()];
+  }
+  finish_loss_by_warp(out, sums.loss, sums.weight);
 }
 
 template <class S, int V>
@@ -52,7 +69,7 @@ __global__ void __launch_bounds__(kWideThreads)
 }
 
 template <class S, int E, bool kVector, bool kSlack>
-__global__ void __launch_bounds__(kGroupedThreads, 4)
+__global__ void __launch_bounds__(kGroupedThreads, 1)
     transition_loss_backward_grouped(LabelBatch<S> batch, GroupedLayout layout,
                                      LossRule<Accumulation<S>> rule, LossGradients<S> grads) {
   using T = Accumulation<S>;
@@ -63,7 +80,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 4)
         const int64_t n = sample.n;
         S* const row = sample.counts && grads.logits ? grads.logits + n * batch.classes : nullptr;
         SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
-        gradients_of<E == 1 || (kVector && !kSlack)>(
+        gradients_of<E == 1>(
             batch, rule, grads, share, n, label, team,
             [&](int v, T dz) { dz_row.put(share, v, dz); },
             [&](int v, T du) {
