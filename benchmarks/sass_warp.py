@@ -111,14 +111,16 @@ class Warp:
         name, at, flags = code.name, self.at, code.flags
         mask &= self.active
         self.at = at + 1
+        if name in ("BRA", "EXIT"):
+            for operand in code.operands:
+                if operand.kind == "P":
+                    holds = self.p[operand.value]
+                    mask &= mask_of(~holds if operand.negated else holds)
         if name == "BRA":
             if "DIV" in flags and self.active == self.live:
                 mask = 0
             if "CONV" in flags and self.active != self.live:
                 mask = 0
-            for operand in code.operands[:-1]:
-                holds = self.p[operand.value]
-                mask &= mask_of(~holds if operand.negated else holds)
             target = code.operands[-1].value
             if mask == self.active:
                 self.at = target

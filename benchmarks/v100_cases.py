@@ -22,13 +22,17 @@ def structure(name: str, **fields: type) -> type:
     return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
 
 
-# As in csrc/cuda: label_batch.h, transition_batch.h, *_args.h.
+# As in csrc/cuda: label_batch.h, row_sums_table.h, transition_batch.h, *_args.h.
 Rows = structure("Rows", data=U64, row_stride=I64, stride=I64, flat=BOOL)
 Labels = structure("Labels", data=U64, stride=I64, is_int64=BOOL)
 LabelBatch = structure(
     "LabelBatch", logits=Rows, labels=Labels, weights=Rows, columns=U64, slack=U64,
     slack_row_stride=I64, slack_stride=I64, row_sums=U64, samples=I64, classes=I32, parts=I32,
     ignore_index=I64, smoothing=F32, floor=F32,
+)  # fmt: skip
+RowSumTable = structure(
+    "RowSumTable", entries=U64, linear=U64, undecided=U64, weights=U64, off=U64, tiles=I32,
+    fours=I32, chunks=I64,
 )  # fmt: skip
 Rule = structure("Rule", class_weight=U64, stride=I64, importance=I64, most=F32)
 Outputs = structure(
@@ -71,12 +75,14 @@ class Case:
     r: int
     slack: bool
     of_warp: int = 0  # samples at once, where they are grouped by label
+    tall: int = 1  # grid.y, where they are not
+    scale: float = 0.01  # of slack
 
     @property
     def rows(self) -> int:
         """grid.y"""
         if not self.of_warp:
-            return 1
+            return self.tall
         return -(-self.c // grouped_layout(self.n, self.c, self.r, self.of_warp).labels)
 
     @property
@@ -98,6 +104,26 @@ def row_sums(weights: np.ndarray, columns: np.ndarray, slack: np.ndarray) -> np.
     return sums
 
 
+def row_sum_table(weights: np.ndarray, columns: np.ndarray, slack: np.ndarray) -> list[np.ndarray]:
+    """What tabulate_rows writes, in the order of RowSumTable; N is a multiple of 128, C of 4."""
+    c, r, _ = columns.shape
+    low, high, shift = columns.min(1), columns.max(1), slack.T  # [k, i]
+    always = high * (1 + 1 / 256) + shift <= 0
+    never = (shift >= 0) | (low * (1 - 1 / 256) + shift >= (high - shift) / 65_536)
+    never &= ~always
+    values = np.concatenate([shift[:, None], columns], 1)  # [k, 1 + R, i]
+    entries = np.zeros((c, -(-c // 8) * 8, 1 + r), np.float32)
+    for i in range(c):
+        known = (always | never)[:, i]
+        order = np.concatenate([np.flatnonzero(~known), np.flatnonzero(known)[::-1]])
+        entries[i, :c] = values[order, :, i]
+    entries = entries.reshape(c, -1, 8, 1 + r).transpose(0, 1, 3, 2)
+    linear = np.where(never[:, None], values, 0).sum(0).reshape(1 + r, -1, 4).transpose(1, 0, 2)
+    undecided = (~(always | never)).sum(0, dtype=np.int32).reshape(-1, 4)
+    turned = weights.reshape(-1, 128, r).transpose(0, 2, 1)
+    return [entries, linear, undecided, turned, np.zeros((len(turned), 4), np.uint32)]
+
+
 class Arrays:
     """A batch in memory, and room for every kind of result."""
 
@@ -110,7 +136,7 @@ class Arrays:
             return rng.standard_normal(shape, np.float32)
 
         weights, parts = softmax(normal(n, max(r, 1))), softmax(2 * normal(c, r, c), axis=0)
-        slack = 0.01 * normal(c, c)
+        slack = case.scale * normal(c, c)
         add = self.memory.add
         self.logits, self.weights, self.grad = (
             add(2 * normal(n, c)),
@@ -122,10 +148,14 @@ class Arrays:
         self.slack_rows = add(np.ascontiguousarray(slack.T), cached=True)
         self.labels = add(rng.integers(0, c, n), cached=n * 8 < 2**20)
         empty = np.full((n, c), np.nan, np.float32)
-        given = case.slack and case.title != "row sums"
+        given = case.slack and not case.title.startswith("row sums")
         entries = slack.T if "noisy" in case.title else slack  # [i, k]
         self.row_sums = add(row_sums(weights, parts, entries) if given else empty)
         self.out = add(empty[:, 0] if case.file == PLAIN else empty)
+        if case.title.startswith("row sums"):
+            self.expected_table = row_sum_table(weights, parts, slack)
+            fill = np.zeros_like if "table" in case.title else np.array
+            self.table = [add(fill(array), cached=True) for array in self.expected_table]
         scalars = np.zeros(1 << 16, np.float32)
         scalars[0], scalars[TOTAL // 4] = 1, n
         self.scalars = add(scalars, cached=True)
@@ -142,6 +172,11 @@ class Arrays:
             Rows(self.weights, case.r, 1, True), self.columns, slack, case.c, 1, self.row_sums,
             case.n, case.c, case.r, -100, 1e-8, 1e-8 / case.c,
         )  # fmt: skip
+
+    def tabulated(self) -> ctypes.Structure:
+        """What row sums are formed from."""
+        entries, linear, *_, off = self.expected_table
+        return RowSumTable(*self.table, entries.shape[1], len(linear), len(off))
 
     def tiled(self, forward: bool) -> list:
         """The batch as the launchers of noisy_posterior hand it over."""
@@ -249,8 +284,15 @@ def cases() -> list[Case]:
                                 PosteriorGradients(a.grad, a.out, 0, 0)], *size, of_warp=2),
             ]  # fmt: skip
             if slack:
-                found.append(Case("row sums", "row_sums_kernels", "row_sums<float, 4, true>",
-                                  lambda a: [a.labelled()], *size))  # fmt: skip
+                found += [
+                    Case("row sums, table", "row_sums_table_kernels", "tabulate_rows<float, true>",
+                         lambda a: [a.labelled(), a.tabulated(), I32(3)], *size),
+                    *(Case(title, "row_sums_kernels", "row_sums<float>",
+                           lambda a: [a.tabulated(), a.row_sums, I64(a.case.n),
+                                      *map(I32, (a.case.c, a.case.r)), BOOL(True)],
+                           *size, tall=-(-c // 8), scale=scale)
+                      for title, scale in (("row sums", 0.01), ("row sums, slack zero", 0.0))),
+                ]  # fmt: skip
         found += [
             Case("noisy_posterior", f"noisy_posterior_{noisy}_kernels",
                  f"noisy_posterior_{noisy}{tiled}",

@@ -34,7 +34,7 @@ def moved(case: Case, full: Launch) -> Moved:
     if case.file == PLAIN:
         streams = 4 * case.n * (case.c + case.r + 3)  # a label has eight bytes
         return Moved(case.kernel, streams, streams, streams, 4 * case.c**2 * case.r)
-    n, c, r, slack = few(case), case.c, case.r, 0.01 if case.slack else None
+    n, c, r, slack = few(case), case.c, case.r, case.scale if case.slack else None
     with recording() as launches:
         if "project" in case.kernel:
             project.run(torch.randn(n, c), torch.randn(n, c))

@@ -1,5 +1,6 @@
 // The launchers of the losses and of the clean posterior, for python_tests/cuda_labels.py.
 #include "clean_posterior.h"
+#include "row_sums.h"
 #include "spread.h"
 #include "transition_loss.h"
 
@@ -29,12 +30,27 @@ using namespace ptd;
                     T(smoothing / double(c))};                                                     \
   }                                                                                                \
   extern "C" int64_t loss_workspace_##name() { return transition_loss_workspace(batch_##name); }   \
+  extern "C" void loss_scratch_##name(int64_t* sizes) {                                            \
+    const RowSumSizes found = transition_loss_scratch(batch_##name);                               \
+    sizes[0] = found.table, sizes[1] = found.weights;                                              \
+  }                                                                                                \
+  extern "C" void posterior_scratch_##name(int64_t* sizes) {                                       \
+    const RowSumSizes found = clean_posterior_scratch(batch_##name);                               \
+    sizes[0] = found.table, sizes[1] = found.weights;                                              \
+  }                                                                                                \
+  extern "C" void row_sums_scratch_##name(int64_t* sizes) {                                        \
+    const RowSumSizes found = row_sum_sizes(batch_##name);                                         \
+    sizes[0] = found.table, sizes[1] = found.weights;                                              \
+  }                                                                                                \
+  extern "C" int64_t row_sums_##name(T* table, T* turned) {                                        \
+    return launch_row_sums(without_logits(batch_##name), {table, turned}, nullptr);                \
+  }                                                                                                \
   extern "C" int64_t loss_##name(const T* class_weight, int64_t importance, double max_importance, \
                                  T* losses, T* loss, T* total_weight, int64_t mean,                \
-                                 void* workspace) {                                                \
+                                 void* workspace, T* table, T* turned) {                           \
     const LossRule<T> rule{class_weight, 1, importance, T(max_importance)};                        \
     const LossOutputs<T> out{losses, loss, total_weight, mean != 0, nullptr, nullptr};             \
-    return launch_transition_loss(batch_##name, rule, out, workspace, nullptr);                    \
+    return launch_transition_loss(batch_##name, rule, out, workspace, {table, turned}, nullptr);   \
   }                                                                                                \
   extern "C" int64_t loss_backward_##name(                                                         \
       const T* class_weight, int64_t importance, double max_importance, const T* grad,             \
@@ -43,8 +59,8 @@ using namespace ptd;
     const LossGradients<S> grads{grad, grad_stride, total_weight, logits, {entry, row}};           \
     return launch_transition_loss_backward(batch_##name, rule, grads, nullptr);                    \
   }                                                                                                \
-  extern "C" int64_t posterior_##name(T* posterior) {                                              \
-    return launch_clean_posterior(batch_##name, posterior, nullptr);                               \
+  extern "C" int64_t posterior_##name(T* posterior, T* table, T* turned) {                         \
+    return launch_clean_posterior(batch_##name, posterior, {table, turned}, nullptr);              \
   }                                                                                                \
   extern "C" int64_t posterior_backward_##name(const T* grad, S* logits, T* entry, T* row) {       \
     const CleanPosteriorGradients<S> grads{grad, logits, {entry, row}};                            \

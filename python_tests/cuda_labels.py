@@ -14,9 +14,12 @@ CUDA = HERE.parent / "csrc" / "cuda"
 NAMES = ("logits", "weights", "parts", "slack")
 
 
+NAMED = ("transition_loss", "clean_posterior", "row_sums", "spread")
+
+
 @functools.cache
 def kernels():
-    launchers = [CUDA / f"{name}.cu" for name in ("transition_loss", "clean_posterior", "spread")]
+    launchers = [CUDA / f"{name}.cu" for name in NAMED]
     return compile_kernels([*launchers, HERE / "cuda_label_bindings.cu"])
 
 
@@ -73,24 +76,28 @@ def batch_of(n, c, r, slack=None, dtype=torch.float32, seed=0, **options):
 class Run:
     """A batch in emulated memory."""
 
-    def __init__(self, gpu, batch):
+    def __init__(self, gpu, batch, lead=0):
+        """`lead`: numbers in front of the parts and the row sums."""
         self.gpu, self.batch = gpu, batch
         self.name = str(batch.logits.dtype).removeprefix("torch.")
         self.wide = batch.parts.dtype
         self.size = batch.logits.shape
         parts = batch.parts if batch.parts.dim() == 3 else batch.parts[None]
-        self.row_sums = None
+        columns = torch.cat([parts.new_zeros(lead), parts.permute(2, 0, 1).reshape(-1)])
+        offset = lead * parts.element_size()
+        self.row_sums = self.row_sum_pointer = None
         if batch.slack is not None:
-            self.row_sums = self.output(self.size, name="row_sums")
+            self.row_sums = self.output(lead + self.size.numel(), name="row_sums")
+            self.row_sum_pointer = self.row_sums.pointer + offset
         self.call(
             "set_batch",
             *self.view(batch.logits, "logits"),
             *self.view(batch.labels, "labels"),
             batch.labels.dtype == torch.int64,
             *self.view(batch.weights, "weights"),
-            gpu.input(parts.permute(2, 0, 1), name="parts"),
+            gpu.input(columns, name="parts").pointer + offset,
             *self.view(batch.slack, "slack"),
-            self.row_sums,
+            self.row_sum_pointer,
             *self.size,
             parts.shape[0],
             batch.ignore_index,
@@ -105,6 +112,13 @@ class Run:
 
     def output(self, shape, dtype=None, name=""):
         return self.gpu.output(shape, dtype or self.wide, name=name)
+
+    def scratch(self, function):
+        """Of row sums: what does not grow with the samples, and what does."""
+        sizes = self.output((2,), torch.int64)
+        self.call(function, sizes)
+        table, turned = sizes.get().tolist()
+        return self.output(table, name="table"), self.output(turned, name="turned")
 
     def view(self, tensor, name):
         """Its memory as it lies there, as far off a 16-byte boundary, and its strides."""
@@ -171,7 +185,8 @@ def run_loss(
         )
         workspace = run.output(run.call("loss_workspace") // 8, torch.float64, "workspace")
         outputs = (loss, None) if reduction == "none" else (None, loss)
-        run.launch("loss", *rule, *outputs, total, reduction == "mean", workspace)
+        scratch = run.scratch("loss_scratch")
+        run.launch("loss", *rule, *outputs, total, reduction == "mean", workspace, *scratch)
         grad = torch.ones(shape, dtype=run.wide) if grad is None else grad.to(run.wide)
         given = gpu.input(grad, name="grad")
         divisor = total if reduction == "mean" else None
@@ -195,12 +210,20 @@ def define_loss(
     return batch.define(reference.reweight_loss, **options)
 
 
+def run_row_sums(batch, lead=0, seed=0, switch_probability=0.0):
+    """[N, C], of max(T(x) + slack, 0)."""
+    with Emulator(kernels(), seed=seed, switch_probability=switch_probability) as gpu:
+        run = Run(gpu, batch, lead)
+        run.launch("row_sums", *run.scratch("row_sums_scratch"))
+        return run.row_sums.get()[lead:].view(run.size)
+
+
 def run_posterior(batch, grad, wanted=("logits",), seed=0):
     """The clean posterior, and the gradients of sum(grad * posterior)."""
     with Emulator(kernels(), seed=seed) as gpu:
         run = Run(gpu, batch)
         posterior = run.output(run.size, name="posterior")
-        run.launch("posterior", posterior)
+        run.launch("posterior", posterior, *run.scratch("posterior_scratch"))
         given, *_ = run.view(grad.to(run.wide), "grad")
         grads = run.gradients(
             wanted, lambda *outputs: run.launch("posterior_backward", given, *outputs)

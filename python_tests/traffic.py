@@ -21,7 +21,7 @@ from emulator.launches import Launch, Traffic
 
 L2_SHARE = 2 * 2**20
 FIXED = {"parts", "slack", "dparts", "dslack", "loss", "total", "class_weight"}
-FIXED |= {"contraction", "shift", "step"}
+FIXED |= {"contraction", "shift", "step", "table"}
 
 # Numbers of a sample (of a row, for the projections), by kernel; e: whether factors of the gradient
 # of T(x) are written too.
@@ -31,6 +31,7 @@ LEAST: dict[str, Least] = {
     "transition_loss_backward": lambda c, r, slack, e: 2 * c + r + c * slack + c * (1 + slack) * e,
     "clean_posterior": lambda c, r, slack, e: 2 * c + r + c * slack,
     "clean_posterior_backward": lambda c, r, slack, e: 3 * c + r + c * slack + c * (1 + slack) * e,
+    "tabulate_rows": lambda c, r, slack, e: 2 * r,
     "row_sums": lambda c, r, slack, e: c + r,
     "weights_plain": lambda c, r, slack, e: c + r,
     "weights_revised": lambda c, r, slack, e: 2 * c + 2 * r,
@@ -51,6 +52,7 @@ LEAST: dict[str, Least] = {
     "simplex_weights": lambda c, r, slack, e: 3 * r,
 }
 LABEL = 8  # bytes
+CHUNK = 128  # samples, whole ones of which have weights by part: csrc/cuda/row_sums_table.h
 LABELLED = {"transition_loss", "transition_loss_backward", "clean_posterior"}
 LABELLED |= {"clean_posterior_backward", "weights_plain", "weights_revised"}
 LABELLED |= {"spread_plain", "spread_revised"}
@@ -106,13 +108,13 @@ def moved_by(
     launch: Launch, n: int, c: int, r: int, slack: bool, factors: bool, samples: int, size: int = 4
 ) -> Moved:
     """What a launch for n samples, with numbers of `size` bytes, says of one for `samples`."""
-    scale = samples / n
     streams = cached = 0.0
     once = 0
     for traffic in launch.traffic:
         if is_fixed(launch.kernel, traffic):
             once += traffic.launch
             continue
+        scale = samples / (-(-n // CHUNK) * CHUNK if traffic.array == "turned" else n)
         kept = traffic.launch * scale <= L2_SHARE
         streams += scale * (traffic.launch if kept else traffic.near)
         cached += scale * traffic.block

@@ -7,6 +7,8 @@
 
 namespace ptd {
 
+constexpr unsigned kProcessors = 80;  // of a V100
+
 // Bytes of shared memory, static and dynamic, for each warp of a block.
 constexpr int kSharedOfWarp = 96 * 1024 / 32;
 

@@ -3,17 +3,23 @@
 #include "clean_posterior_kernels.cuh"
 #include "clean_posterior_narrow_kernels.cuh"
 #include "narrow_plan.h"
+#include "row_sums.h"
 #include "spread.h"
 
 namespace ptd {
 namespace {
+
+template <class S>
+bool is_narrow(const LabelBatch<S>& batch, const NarrowPlan& plan) {
+  return plan.blocks && batch.classes <= kLoneClasses;
+}
 
 // Whether the narrow kernels ran.
 template <class S>
 bool launch_narrow(const LabelBatch<S>& batch, Accumulation<S>* posterior, cudaStream_t stream) {
   if constexpr (sizeof(Accumulation<S>) == 4) {
     const auto plan = NarrowPlan::forward(batch);
-    if (!plan.blocks || batch.classes > kLoneClasses) return false;
+    if (!is_narrow(batch, plan)) return false;
     const auto bytes = static_cast<size_t>(plan.layout.bytes);
     if (plan.pairs) {
       PTD_LAUNCH(clean_posterior_pair<S>, plan.blocks, plan.threads, bytes, stream, batch,
@@ -35,7 +41,7 @@ bool launch_narrow_backward(const LabelBatch<S>& batch, const CleanPosteriorGrad
                             cudaStream_t stream) {
   if constexpr (sizeof(Accumulation<S>) == 4) {
     const NarrowPlan plan(batch, /*pairs=*/true);
-    if (!plan.blocks || batch.classes > kLoneClasses) return false;
+    if (!is_narrow(batch, plan)) return false;
     const auto bytes = static_cast<size_t>(plan.layout.bytes);
     if (batch.slack) {
       PTD_LAUNCH((clean_posterior_backward_pair<S, true>), plan.blocks, plan.threads, bytes, stream,
@@ -52,12 +58,19 @@ bool launch_narrow_backward(const LabelBatch<S>& batch, const CleanPosteriorGrad
 }  // namespace
 
 template <class S>
+RowSumSizes clean_posterior_scratch(const LabelBatch<S>& batch) {
+  if (!batch.slack || is_narrow(batch, NarrowPlan::forward(batch))) return {};
+  return row_sum_sizes(batch);
+}
+
+template <class S>
 cudaError_t launch_clean_posterior(const LabelBatch<S>& batch, Accumulation<S>* posterior,
+                                   const RowSumScratch<Accumulation<S>>& scratch,
                                    cudaStream_t stream) {
   if (batch.samples == 0) return cudaSuccess;
   if (launch_narrow(batch, posterior, stream)) return cudaGetLastError();
   if (batch.slack) {
-    const cudaError_t error = launch_row_sums(without_logits(batch), stream);
+    const cudaError_t error = launch_row_sums(without_logits(batch), scratch, stream);
     if (error != cudaSuccess) return error;
   }
   if (is_grouped(batch)) {
@@ -100,7 +113,9 @@ cudaError_t launch_clean_posterior_backward(const LabelBatch<S>& batch,
 }
 
 #define PTD_CLEAN_POSTERIOR(S)                                                           \
+  template RowSumSizes clean_posterior_scratch<S>(const LabelBatch<S>&);                 \
   template cudaError_t launch_clean_posterior<S>(const LabelBatch<S>&, Accumulation<S>*, \
+                                                 const RowSumScratch<Accumulation<S>>&,  \
                                                  cudaStream_t);                          \
   template cudaError_t launch_clean_posterior_backward<S>(                               \
       const LabelBatch<S>&, const CleanPosteriorGradients<S>&, cudaStream_t);

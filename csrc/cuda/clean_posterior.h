@@ -2,13 +2,19 @@
 #pragma once
 
 #include "clean_posterior_args.h"
+#include "row_sums_table.h"
 
 namespace ptd {
+
+// Numbers of scratch that the forward launcher needs, for row sums.
+template <class S>
+RowSumSizes clean_posterior_scratch(const LabelBatch<S>& batch);
 
 // With slack batch.row_sums is written.
 template <class S>
 cudaError_t launch_clean_posterior(const LabelBatch<S>& batch,
                                    Accumulation<S>* posterior,  // [N, C]
+                                   const RowSumScratch<Accumulation<S>>& scratch,
                                    cudaStream_t stream);
 
 // With slack batch.row_sums is read.

@@ -22,7 +22,9 @@ std::tuple<Tensor, Tensor> clean_posterior(Tensor logits, Tensor noisy_labels,
   with_storage(logits, [&]<class S>() {
     const LabelInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, saved,
                                 ignore_index, smoothing);
-    check_launch(kOp, launch_clean_posterior(inputs.batch, pointer<Accumulation<S>>(posterior),
+    using T = Accumulation<S>;
+    const RowSumTensors<T> row_sums(clean_posterior_scratch(inputs.batch), parts);
+    check_launch(kOp, launch_clean_posterior(inputs.batch, pointer<T>(posterior), row_sums.scratch,
                                              device.stream()));
   });
   return {posterior, saved};

@@ -10,14 +10,10 @@
 // vectors of four.
 #pragma once
 
+#include "decide.cuh"
 #include "narrow.cuh"
 
 namespace ptd {
-
-// How far from one the sum of a sample's weights may be for its entries to be decided.
-constexpr float kWeightsOff = 1.0f / 256;
-// Of the numbers it is the difference of, what an entry may be wrong by for rounding.
-constexpr float kRounding = 1.0f / 65536;
 
 // One entry: its parts, zeros beyond the last, then its slack and, in the linear entry, which comes
 // first, the number of entries of the row.
@@ -68,18 +64,6 @@ __device__ __forceinline__ bool on_simplex(const float (&h)[kSlackParts]) {
     positive = positive && h[j] >= 0.0f;
   }
   return positive && fabsf(sum - 1.0f) <= kWeightsOff;
-}
-
-enum class Entry { kUndecided, kNeverClamped, kAlwaysClamped };
-
-// An entry between least + slack and most + slack, both not NaN. What is never clamped has no need
-// for that to be exact: it is far from zero, or a sum of nothing negative.
-__device__ __forceinline__ Entry decide(float least, float most, float slack) {
-  if (clamp_entry(most) * (1.0f + kWeightsOff) + slack <= 0.0f) return Entry::kAlwaysClamped;
-  if (!(least >= 0.0f)) return Entry::kUndecided;
-  const float off = least * (1.0f - kWeightsOff) + slack;
-  const bool never = slack >= 0.0f || off >= kRounding * (most - slack);
-  return never ? Entry::kNeverClamped : Entry::kUndecided;
 }
 
 // The table, by all threads of the block, from the parts and the slack in shared memory. A warp has

@@ -5,6 +5,7 @@
 #include "../gradient_tensors.h"
 #include "../layout.h"
 #include "on_device.h"
+#include "row_sums_table.h"
 #include "spread.h"
 #include "transition_loss.h"
 
@@ -45,6 +46,18 @@ inline Tensor empty_saved(const Sizes& sizes, const Tensor& logits, const Tensor
   return slack ? empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits)
                : empty({0}, parts.scalar_type(), logits);
 }
+
+// Scratch of the row sums with its memory.
+template <class T>
+struct RowSumTensors {
+  Tensor table, weights;
+  RowSumScratch<T> scratch;
+
+  RowSumTensors(const RowSumSizes& sizes, const Tensor& parts)
+      : table(empty({sizes.table}, parts.scalar_type(), parts)),
+        weights(empty({sizes.weights}, parts.scalar_type(), parts)),
+        scratch{pointer<T>(table), pointer<T>(weights)} {}
+};
 
 // A batch with the memory its views refer to.
 template <class S>

@@ -5,7 +5,6 @@
 
 namespace ptd {
 
-constexpr unsigned kProcessors = 80;  // of a V100
 constexpr int kNarrowMostWarps = 16;
 constexpr int kNarrowMostThreads = 32 * kNarrowMostWarps;
 constexpr int kNarrowMaxClasses = 14;

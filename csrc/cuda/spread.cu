@@ -1,7 +1,6 @@
 #include "spread.h"
 
-#include "mapping.h"
-#include "row_sums_kernels.cuh"
+#include "blocks.h"
 #include "spread_kernels.cuh"
 #include "weight_gradient_kernels.cuh"
 
@@ -60,35 +59,7 @@ void launch_weight_gradient(const LabelBatch<T>& batch, const ColumnGradient<T>&
   }
 }
 
-// E classes in a lane.
-template <int E, class T>
-void launch_row_sums_of(const LabelBatch<T>& batch, cudaStream_t stream) {
-  constexpr unsigned threads = kRowSumWarps * kWarp;
-  constexpr int64_t samples = kRowSumWarps * kRowSumSamples<T, E>;
-  const dim3 grid(static_cast<unsigned>(ceil_div(batch.samples, samples)),
-                  static_cast<unsigned>(ceil_div(batch.classes, E * kWarp)));
-  const size_t of_a_warp = sizeof(SampleWeights<T, E>) * batch.parts;
-  if (of_a_warp <= kSharedOfWarp) {
-    PTD_LAUNCH((row_sums<T, E, true>), grid, threads, kRowSumWarps * of_a_warp, stream, batch);
-  } else {
-    PTD_LAUNCH((row_sums<T, E, false>), grid, threads, 0, stream, batch);
-  }
-}
-
 }  // namespace
-
-template <class T>
-cudaError_t launch_row_sums(const LabelBatch<T>& batch, cudaStream_t stream) {
-  if (batch.samples == 0) return cudaSuccess;
-  if constexpr (sizeof(T) == 4) {
-    if (batch.classes % 4 == 0 && is_aligned(batch.columns, 16)) {
-      launch_row_sums_of<4>(batch, stream);
-      return cudaGetLastError();
-    }
-  }
-  launch_row_sums_of<1>(batch, stream);
-  return cudaGetLastError();
-}
 
 template <class T>
 int64_t spread_scratch(const LabelBatch<T>& batch, const SpreadOutputs<T>& out) {
@@ -130,7 +101,6 @@ cudaError_t launch_spread(const LabelBatch<T>& batch, const ColumnGradient<T>& g
 }
 
 #define PTD_SPREAD(T)                                                                   \
-  template cudaError_t launch_row_sums<T>(const LabelBatch<T>&, cudaStream_t);          \
   template int64_t spread_scratch<T>(const LabelBatch<T>&, const SpreadOutputs<T>&);    \
   template cudaError_t launch_spread<T>(const LabelBatch<T>&, const ColumnGradient<T>&, \
                                         const SpreadOutputs<T>&, T*, cudaStream_t);

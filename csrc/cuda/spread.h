@@ -1,6 +1,5 @@
-// Launchers of what needs more of T(x) than one column, or sums over samples: row sums of the
-// revised matrix, and the gradients of slack, parts and weights. T is float or double; the batch's
-// logits are not read.
+// Launchers of what needs sums over samples, or more of T(x) than one column: the gradients of
+// slack, parts and weights. T is float or double; the batch's logits are not read.
 #pragma once
 
 #include "label_batch.h"
@@ -25,10 +24,6 @@ LabelBatch<Accumulation<S>> without_logits(const LabelBatch<S>& batch) {
           batch.smoothing,
           batch.smoothing_floor};
 }
-
-// Writes batch.row_sums.
-template <class T>
-cudaError_t launch_row_sums(const LabelBatch<T>& batch, cudaStream_t stream);
 
 // Where gradients go; nullptr where one is not wanted.
 template <class T>

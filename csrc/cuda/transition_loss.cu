@@ -2,6 +2,7 @@
 
 #include "mapping.h"
 #include "narrow_plan.h"
+#include "row_sums.h"
 #include "spread.h"
 #include "transition_loss_kernels.cuh"
 #include "transition_loss_narrow_kernels.cuh"
@@ -28,9 +29,16 @@ int64_t transition_loss_workspace(const LabelBatch<S>& batch) {
 }
 
 template <class S>
+RowSumSizes transition_loss_scratch(const LabelBatch<S>& batch) {
+  if (!batch.slack || NarrowPlan::forward(batch).blocks) return {};
+  return row_sum_sizes(batch);
+}
+
+template <class S>
 cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
                                    const LossRule<Accumulation<S>>& rule,
                                    LossOutputs<Accumulation<S>> out, void* workspace,
+                                   const RowSumScratch<Accumulation<S>>& scratch,
                                    cudaStream_t stream) {
   constexpr int kWideV = kWideClasses<Accumulation<S>>;
   if (!out.losses && blocks_of(batch) > 1) {
@@ -59,7 +67,7 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
     }
   }
   if (batch.slack) {
-    const cudaError_t error = launch_row_sums(without_logits(batch), stream);
+    const cudaError_t error = launch_row_sums(without_logits(batch), scratch, stream);
     if (error != cudaSuccess) return error;
   }
   if (is_grouped(batch)) {
@@ -116,9 +124,10 @@ cudaError_t launch_transition_loss_backward(const LabelBatch<S>& batch,
 
 #define PTD_TRANSITION_LOSS(S)                                                                     \
   template int64_t transition_loss_workspace<S>(const LabelBatch<S>&);                             \
+  template RowSumSizes transition_loss_scratch<S>(const LabelBatch<S>&);                           \
   template cudaError_t launch_transition_loss<S>(                                                  \
       const LabelBatch<S>&, const LossRule<Accumulation<S>>&, LossOutputs<Accumulation<S>>, void*, \
-      cudaStream_t);                                                                               \
+      const RowSumScratch<Accumulation<S>>&, cudaStream_t);                                        \
   template cudaError_t launch_transition_loss_backward<S>(const LabelBatch<S>&,                    \
                                                           const LossRule<Accumulation<S>>&,        \
                                                           const LossGradients<S>&, cudaStream_t);

@@ -44,12 +44,14 @@ std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_l
                                 ignore_index, smoothing);
     const int64_t bytes = reduced ? transition_loss_workspace(inputs.batch) : 0;
     const Tensor workspace = empty({bytes / int64_t(sizeof(double))}, ScalarType::Double, logits);
+    const RowSumTensors<T> row_sums(transition_loss_scratch(inputs.batch), parts);
     LossOutputs<T> out{};
     (reduced ? out.loss : out.losses) = pointer<T>(loss);
     out.total_weight = pointer<T>(saved_weight);
     out.mean = reduction == kMean;
-    check_launch(op, launch_transition_loss(inputs.batch, rule_of<T>(class_weight, options), out,
-                                            workspace.data_ptr(), device.stream()));
+    check_launch(op,
+                 launch_transition_loss(inputs.batch, rule_of<T>(class_weight, options), out,
+                                        workspace.data_ptr(), row_sums.scratch, device.stream()));
   });
   return {loss, saved_weight, saved};
 }

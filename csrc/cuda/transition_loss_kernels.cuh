@@ -11,7 +11,7 @@
 //   grouped   C <= 128    a block per label and chunk of samples, column y in shared memory. Moves
 //                         what must move; from L2, the labels C times, the parts once per chunk.
 //   wide      the rest    a block per sample, column y from L2 for each.
-// With slack, row_sums_kernels.cuh goes first.
+// With slack, row_sums.h goes first.
 #pragma once
 
 #include "grouped.cuh"

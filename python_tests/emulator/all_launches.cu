@@ -35,9 +35,9 @@ void losses(int64_t n, int64_t c, int64_t r, bool has_slack, bool aligned) {
   batch.parts = int(r);
   const ColumnGradient<T> column{at<T>(), at<T>()};
   const LossOutputs<T> out{nullptr, at<T>(), at<T>(), true, nullptr, nullptr};
-  launch_transition_loss(batch, LossRule<T>{}, out, at<void>(), nullptr);
+  launch_transition_loss(batch, LossRule<T>{}, out, at<void>(), {at<T>(), at<T>()}, nullptr);
   launch_transition_loss_backward(batch, LossRule<T>{}, LossGradients<S>{}, nullptr);
-  launch_clean_posterior(batch, at<T>(), nullptr);
+  launch_clean_posterior(batch, at<T>(), {at<T>(), at<T>()}, nullptr);
   launch_clean_posterior_backward(batch, CleanPosteriorGradients<S>{}, nullptr);
   for (const bool parts : {false, true}) {
     const SpreadOutputs<T> to{at<T>(), parts ? at<T>() : nullptr, has_slack ? at<T>() : nullptr, c,

@@ -1,0 +1,143 @@
+"""Row sums of T(x) + slack, clamped at zero, for many classes (csrc/cuda/row_sums_kernels.cuh)."""
+
+import math
+
+import pytest
+import torch
+from cuda_labels import batch_of, run_row_sums
+from emulator.harness import compiler
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+FLOAT, DOUBLE = torch.float32, torch.float64
+# Whole vectors and not, one column for a thread or more, eight and sixteen rows of a block.
+SIZES = [(129, 11, 20), (130, 12, 3), (3, 100, 20), (5, 33, 49), (2, 16, 97), (1, 260, 2)]
+SIZES += [(7, 2, 1)]
+sizes = pytest.mark.parametrize("size", SIZES)
+dtypes = pytest.mark.parametrize("dtype", [FLOAT, DOUBLE])
+
+
+def define(batch):
+    parts = batch.parts.double()
+    matrix = parts[None] if batch.weights is None else None
+    if matrix is None:
+        matrix = torch.einsum("nj,jik->nik", batch.weights.double(), parts)
+    entries = matrix + batch.slack.double()
+    return torch.where(entries <= 0, 0, entries).sum(-1).expand(batch.logits.shape)
+
+
+def check(batch, **options):
+    found = run_row_sums(batch, **options)
+    tolerance = 1e-12 if found.dtype is DOUBLE else 3e-6
+    scale = 1 + batch.slack.abs().nan_to_num(0, 0, 0).sum(-1).max().item()
+    torch.testing.assert_close(
+        found.double(), define(batch), rtol=tolerance, atol=tolerance * scale, equal_nan=True
+    )
+    return found
+
+
+@sizes
+@dtypes
+@pytest.mark.parametrize("scale", [0.0, 0.003, 0.05, 2.0])
+def test_sizes(size, dtype, scale):
+    check(batch_of(*size, scale, dtype))
+
+
+@pytest.mark.parametrize("n", [1, 31, 127, 128, 257])
+@dtypes
+def test_samples(n, dtype):
+    check(batch_of(n, 13, 5, 0.05, dtype, seed=n))
+
+
+def test_more_chunks_than_multiprocessors():
+    check(batch_of(80 * 128 + 5, 2, 1, 0.5))
+
+
+def test_no_samples():
+    assert run_row_sums(batch_of(0, 13, 5, 0.05)).shape == (0, 13)
+
+
+@dtypes
+def test_one_matrix(dtype):
+    check(batch_of(130, 13, 0, 0.05, dtype))
+
+
+@sizes
+@dtypes
+def test_rows_of_every_kind(size, dtype):
+    """Never clamped, always clamped, undecided and mixed."""
+    batch = batch_of(*size, 0.0, dtype, seed=2)
+    batch.parts = (batch.parts + 0.1) / (1 + 0.1 * size[1])
+    batch.slack[0] = -2.0
+    batch.slack[1] = -0.05
+    batch.slack[2:, ::2] = -0.3
+    batch.slack[3:, 1::2] = -1.5
+    assert (check(batch)[:, 0] == 0).all()
+
+
+@sizes
+@dtypes
+def test_entries_on_the_border(size, dtype):
+    batch = batch_of(*size, 0.0, dtype, seed=3)
+    low, high = batch.parts.amin(0), batch.parts.amax(0)
+    batch.slack = torch.where(torch.rand(low.shape) < 0.5, -low, -high).contiguous()
+    check(batch)
+
+
+@dtypes
+@pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.5, -1.0, math.nan, math.inf])
+def test_weights_off_the_simplex(dtype, factor):
+    """Their chunk of samples is summed over all entries; the others are as before."""
+    batch = batch_of(300, 12, 5, 0.0, dtype, seed=4)
+    batch.slack -= 0.04  # what is clamped depends on the sum of the weights
+    before = check(batch)
+    batch.weights[140] *= factor
+    after = check(batch)
+    assert torch.equal(before[:128], after[:128])
+    assert torch.equal(before[256:], after[256:])
+
+
+@dtypes
+def test_negative_weights(dtype):
+    batch = batch_of(130, 11, 5, 0.02, dtype, seed=5)
+    batch.weights[7, 0] -= 3.0  # the sum stays
+    batch.weights[7, 1] += 3.0
+    check(batch)
+
+
+@dtypes
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", ["parts", "slack"])
+@pytest.mark.parametrize("rest", [-1.0, 0.0, 1.0])
+def test_not_finite(dtype, value, name, rest):
+    batch = batch_of(37, 12, 5, 0.0, dtype, seed=6)
+    batch.slack += rest
+    batch.weights[3] = torch.eye(5, dtype=dtype)[2]  # weights of zero
+    tensor = getattr(batch, name)
+    tensor[(1,) * tensor.dim()] = value
+    check(batch)
+
+
+@dtypes
+@pytest.mark.parametrize("c", [12, 13])
+def test_layouts(dtype, c):
+    batch = batch_of(131, c, 6, 0.05, dtype, seed=7)
+    expected = check(batch)
+    batch.weights = torch.stack([batch.weights, batch.weights], -1)[..., 0]
+    batch.slack = batch.slack.mT.contiguous().mT
+    assert torch.equal(check(batch), expected)
+
+
+@dtypes
+def test_off_a_boundary_of_vectors(dtype):
+    """The parts, and the sums."""
+    batch = batch_of(131, 12, 6, 0.05, dtype, seed=9)
+    assert torch.equal(run_row_sums(batch, lead=1), check(batch))
+
+
+@dtypes
+@pytest.mark.parametrize("size", [(130, 12, 5), (3, 33, 47)])
+def test_results_repeat(dtype, size):
+    batch = batch_of(*size, 0.02, dtype, seed=8)
+    first, second = (run_row_sums(batch, seed=s, switch_probability=0.1) for s in (0, 1))
+    assert torch.equal(first, second)
