@@ -3,6 +3,7 @@
 
 #include "blocks.h"
 #include "noisy_posterior_lanes_kernels.cuh"
+#include "noisy_posterior_product_kernels.cuh"
 #include "noisy_posterior_warps_kernels.cuh"
 
 namespace ptd {
@@ -166,6 +167,67 @@ struct WarpsPlan {
   size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
 };
 
+// A launch of the kernels of noisy_posterior_product_kernels.cuh; of no blocks where it does not
+// fit.
+struct ProductPlan {
+  unsigned grid = 0, threads;
+  int tiles, sharing;
+  ProductLayout layout;
+
+  explicit ProductPlan(const TransitionBatch<float>& batch) {
+    // Large blocks read the parts less often; small ones divide samples more evenly among the
+    // multiprocessors of a V100. Where both take as long, large ones.
+    constexpr int64_t kMultiprocessors = 80;
+    const ProductPlan large(batch, 16, 12), small(batch, 8, 4);
+    const auto longest = [&](const ProductPlan& plan) {
+      return ceil_div(plan.grid, kMultiprocessors) * plan.layout.slots;
+    };
+    *this = !small.grid || (large.grid && longest(large) <= longest(small)) ? large : small;
+  }
+
+  // With so many warps, of which `multiplying` do so, or more where a tile takes more.
+  ProductPlan(const TransitionBatch<float>& batch, int warps, int multiplying)
+      : threads(static_cast<unsigned>(warps * kWarp)) {
+    const int c = batch.classes;
+    if (c <= 32 || c > kMostClassesOfProduct || has_slack(batch)) return;
+    sharing = c <= 50 ? 2 : c <= 75 ? 3 : c <= 100 ? 4 : 6;
+    tiles = sharing == 2 && multiplying > 8 ? 4 : multiplying > sharing ? multiplying / sharing : 1;
+    layout.slots = tiles * kProductSamples;
+    layout.quads = static_cast<int>(ceil_div(c, kTile));
+    layout.inverse_quads = static_cast<int>(ceil_div(1 << 16, layout.quads));
+    layout.fours = layout.slots / kTile;
+    layout.inverse_fours = static_cast<int>(ceil_div(1 << 16, layout.fours));
+    // The fewest chunks that fit, as even as can be.
+    for (int64_t chunks = ceil_div(batch.parts, 40); chunks <= batch.parts && !grid; ++chunks) {
+      layout.chunk = static_cast<int>(ceil_div(batch.parts, chunks));
+      layout.tops = 0;
+      layout.inverses = layout.tops + layout.slots;
+      layout.weights = layout.inverses + layout.slots;
+      layout.coefficients = layout.weights + batch.parts * layout.slots;
+      layout.records = layout.coefficients + 2 * layout.slots;
+      layout.numbers = layout.records + 2 * layout.chunk * kProductRecord;
+      // Sums of warps take the place of records.
+      const int sums = layout.records + tiles * sharing * kProductSamples;
+      if (layout.numbers < sums) layout.numbers = sums;
+      if (layout.numbers > tiled_room(warps)) continue;
+      grid = static_cast<unsigned>(ceil_div(batch.samples, layout.slots));
+    }
+  }
+
+  // The batch: forward rows of T(x) are wanted, backward columns.
+  TiledBatch apply(const TransitionBatch<float>& batch, bool forward) const {
+    TiledBatch tiled = tiled_batch(batch, tiles, sharing);
+    const int c = batch.classes, r = batch.parts;
+    MatrixView& matrix = tiled.matrix;
+    matrix.parts = forward ? batch.rows : batch.columns;
+    matrix.outer = forward ? c : r * c;
+    matrix.inner = forward ? c * c : c;
+    matrix.vectors = c % 4 == 0 && is_aligned(matrix.parts, 16);
+    return tiled;
+  }
+  size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
+};
+
 template <class Z>
 void launch_lanes(const LanesPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
                   float* posterior, float* row_sums, cudaStream_t stream) {
@@ -206,6 +268,21 @@ void launch_warps_backward(const WarpsPlan& plan, const TransitionBatch<float>& 
     PTD_LAUNCH((noisy_posterior_backward_warps<K, Z>), plan.grid, plan.threads, plan.shared(),
                stream, tiled, plan.layout, logits, grad, row_sums, grad_logits, entries, rows);
   });
+}
+
+template <class Z>
+void launch_product(const ProductPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
+                    float* posterior, cudaStream_t stream) {
+  PTD_LAUNCH(noisy_posterior_product<Z>, plan.grid, plan.threads, plan.shared(), stream,
+             plan.apply(batch, true), plan.layout, logits, posterior);
+}
+
+template <class Z>
+void launch_product_backward(const ProductPlan& plan, const TransitionBatch<float>& batch,
+                             const Z* logits, const float* grad, Z* grad_logits, float* entries,
+                             cudaStream_t stream) {
+  PTD_LAUNCH(noisy_posterior_backward_product<Z>, plan.grid, plan.threads, plan.shared(), stream,
+             plan.apply(batch, false), plan.layout, logits, grad, grad_logits, entries);
 }
 
 }  // namespace ptd
