@@ -43,15 +43,14 @@ TransitionBatch = structure(
     rows=U64, slack_rows=U64,
 )  # fmt: skip
 MatrixView = structure(
-    "MatrixView", parts=U64, outer=I32, inner=I32, step=I32, slack=U64, slack_outer=I32,
-    slack_step=I32, slacks=I32, vectors=BOOL,
+    "MatrixView", parts=U64, outer=I32, inner=I32, slack=U64, slacks=I32, vectors=BOOL,
 )  # fmt: skip
 TiledBatch = structure(
     "TiledBatch", weights=U64, matrix=MatrixView, samples=I64, classes=I32, parts=I32, tiles=I32,
     sharing=I32, aligned=BOOL, whole_weights=BOOL,
 )  # fmt: skip
 LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
-WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(14)})
+WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(12)})
 ProductLayout = structure("ProductLayout", **{f"f{i}": I32 for i in range(12)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(12)})
 GroupedLayout = structure("GroupedLayout", **{f"f{i}": I32 for i in range(5)})
@@ -224,7 +223,7 @@ def cases() -> list[Case]:
                      *size),
             ]  # fmt: skip
         else:
-            noisy, tiled = ("warps", "<5, float>") if slack else ("product", "<float>")
+            noisy, tiled = "warps" if slack else "product", "<float>"
             mapping = f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",

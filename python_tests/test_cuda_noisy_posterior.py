@@ -111,18 +111,28 @@ def test_warps_at_the_edges(n, c, r, slack):
     check(batch_of(n, c, r, slack, seed=n + c), seed=n, sharing=0)
 
 
+@pytest.mark.parametrize("slack", [False, True])
 @pytest.mark.parametrize("sharing", [804, 1612])
 @pytest.mark.parametrize(
     ("n", "c", "r"),
-    [(37, 100, 20), (109, 97, 3), (73, 101, 2), (149, 50, 7), (1, 51, 45), (36, 75, 1), (145, 76, 1)],
+    [
+        (37, 100, 20),
+        (109, 97, 3),
+        (73, 101, 2),
+        (149, 50, 7),
+        (1, 51, 45),
+        (36, 75, 1),
+        (145, 76, 1),
+    ],
 )
-def test_product(n, c, r, sharing):
+def test_warps_that_load(n, c, r, sharing, slack):
     """Small and large blocks, whole tiles and parts of one, and rows of several chunks."""
-    check(batch_of(n, c, r, False, seed=n + c), seed=n, sharing=sharing)
+    check(batch_of(n, c, r, slack, seed=n + c), seed=n, sharing=sharing)
 
 
-def test_product_of_parts_that_are_not_aligned():
-    logits, weights, parts, slack = batch_of(9, 36, 3, False)
+@pytest.mark.parametrize("slack", [False, True])
+def test_warps_that_load_parts_that_are_not_aligned(slack):
+    logits, weights, parts, slack = batch_of(9, 36, 3, slack)
     shifted = torch.empty(parts.numel() + 1)[1:].view(parts.shape).copy_(parts)
     check((logits, weights, shifted, slack), sharing=0)
 

@@ -206,20 +206,20 @@ cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, con
   T* entries = transition ? scratch + size : nullptr;
   const NarrowPlan narrow(batch);
   const bool done =
-      batch.samples == 0 || with_tiled(
-                                batch,
-                                [&](const auto& plan) {
-                                  launch_lanes_backward(plan, batch, logits, grad, row_sums,
-                                                        grads.logits, entries, rows, stream);
-                                },
-                                [&](const auto& plan) {
-                                  launch_product_backward(plan, batch, logits, grad, grads.logits,
-                                                          entries, stream);
-                                },
-                                [&](const auto& plan) {
-                                  launch_warps_backward(plan, batch, logits, grad, row_sums,
-                                                        grads.logits, entries, rows, stream);
-                                });
+      batch.samples == 0 ||
+      with_tiled(
+          batch,
+          [&](const auto& plan) {
+            launch_lanes_backward(plan, batch, logits, grad, row_sums, grads.logits, entries, rows,
+                                  stream);
+          },
+          [&](const auto& plan) {
+            launch_product_backward(plan, batch, logits, grad, grads.logits, entries, stream);
+          },
+          [&](const auto& plan) {
+            launch_warps_backward(plan, batch, logits, grad, row_sums, grads.logits, entries, rows,
+                                  stream);
+          });
   if (!done && narrow.lanes) {
     narrow.run_with([&]<int Lanes>() {
       PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, T, Z>), narrow.grid, kPosteriorBlock,

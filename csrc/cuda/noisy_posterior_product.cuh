@@ -33,16 +33,11 @@ struct ProductLayout {
   int slots, chunk;
   int quads, fours;                  // of a row, of slots: four neighbours each
   int inverse_quads, inverse_fours;  // 65536 divided by these, rounded up
-  int numbers;        // of all
+  int numbers;                       // of all
 };
 
 struct ProductSums {
   float of[kProductEach][kProductColumns];
-};
-
-// Which of so many a thread takes.
-struct Turns {
-  int first, step;
 };
 
 // A block's place in the batch, and its shared memory.
@@ -153,38 +148,9 @@ struct ProductBlock {
   __device__ __forceinline__ int left(int j) const {
     return batch.parts - j < layout.chunk ? batch.parts - j : layout.chunk;
   }
-  __device__ __forceinline__ Four<float> load_quad(const float* from, int c) const {
-    if (batch.matrix.vectors) return load_four(from);
-    Four<float> four = {};
-#pragma unroll
-    for (int v = 0; v < kTile; ++v) {
-      if (c + v < batch.classes) four.of[v] = from[v];
-    }
-    return four;
-  }
-  // A thread's way through a chunk: four neighbours from c on, of every so many parts.
-  struct Way {
-    int part, step, c;
-
-    // `fours` to a part; inverse is 65536 / fours, rounded up.
-    __device__ __forceinline__ Way(Turns turns, int fours, int inverse) {
-      part = turns.first * inverse >> 16;
-      step = turns.step * inverse >> 16;
-      c = kTile * (turns.first - part * fours);
-      if (part >= step) part = 1 << 16;
-    }
-  };
   __device__ __forceinline__ void put_rows(Turns turns, int a, int j, int buffer) const {
-    const MatrixView& matrix = batch.matrix;
     const Way way(turns, layout.quads, layout.inverse_quads);
-    int from = a * matrix.outer + (j + way.part) * matrix.inner + way.c;
-    float* to = records(buffer) + way.part * kProductRecord + layout.slots + way.c;
-#pragma unroll 4
-    for (int part = way.part; part < left(j); part += way.step) {
-      store_four(to, load_quad(matrix.parts + from, way.c));
-      from += way.step * matrix.inner;
-      to += way.step * kProductRecord;
-    }
+    copy_rows(batch, way, a, j, left(j), records(buffer) + layout.slots, kProductRecord);
   }
   // A, once the coefficients are there.
   __device__ __forceinline__ void put_factors(Turns turns, int a, int j, int buffer) const {

@@ -38,16 +38,14 @@ __global__ void __launch_bounds__(kProductMostThreads, 2)
   block.stage_weights();
   block.pad_rows();
   ProductSums d;
-  block.add_rows(
-      d, [&](int64_t at) { return grad[at]; }, [](float g, int) { return g; });
+  block.add_rows(d, [&](int64_t at) { return grad[at]; }, [](float g, int) { return g; });
 
   const auto softmax = [&](int64_t at, int slot) {
     return block.softmax(load<float>(logits + at), slot);
   };
   float mean[kProductEach] = {};
-  block.each([&](int64_t at, int slot, int s, int v) {
-    mean[s] += softmax(at, slot) * d.of[s][v];
-  });
+  block.each(
+      [&](int64_t at, int slot, int s, int v) { mean[s] += softmax(at, slot) * d.of[s][v]; });
   block.sum_over_lanes(mean);
   block.each([&](int64_t at, int slot, int s, int v) {
     const float g = softmax(at, slot);
@@ -57,12 +55,11 @@ __global__ void __launch_bounds__(kProductMostThreads, 2)
 }
 
 #ifdef __CUDACC_RTC__
-#define PTD_PRODUCT(Z)                                                                          \
-  template __global__ void noisy_posterior_product<Z>(TiledBatch, ProductLayout, const Z*,      \
-                                                      float*);                                  \
-  template __global__ void noisy_posterior_backward_product<Z>(TiledBatch, ProductLayout,       \
-                                                               const Z*, const float*, Z*,      \
-                                                               float*);
+#define PTD_PRODUCT(Z)                                                                     \
+  template __global__ void noisy_posterior_product<Z>(TiledBatch, ProductLayout, const Z*, \
+                                                      float*);                             \
+  template __global__ void noisy_posterior_backward_product<Z>(                            \
+      TiledBatch, ProductLayout, const Z*, const float*, Z*, float*);
 PTD_PRODUCT(float)
 PTD_PRODUCT(Half)
 PTD_PRODUCT(BFloat16)
