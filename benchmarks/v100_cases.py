@@ -47,15 +47,15 @@ TransitionBatch = structure(
     rows=U64, slack_rows=U64,
 )  # fmt: skip
 MatrixView = structure(
-    "MatrixView", parts=U64, outer=I32, inner=I32, step=I32, slack=U64, slack_outer=I32,
-    slack_step=I32, slacks=I32, vectors=BOOL,
+    "MatrixView", parts=U64, outer=I32, inner=I32, slack=U64, slacks=I32, vectors=BOOL,
 )  # fmt: skip
 TiledBatch = structure(
     "TiledBatch", weights=U64, matrix=MatrixView, samples=I64, classes=I32, parts=I32, tiles=I32,
     sharing=I32, aligned=BOOL, whole_weights=BOOL,
 )  # fmt: skip
 LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
-WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(14)})
+WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(12)})
+ProductLayout = structure("ProductLayout", **{f"f{i}": I32 for i in range(12)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(12)})
 GroupedLayout = structure(
     "GroupedLayout", chunks=I32, length=I32, last_length=I32, labels=I32,
@@ -186,10 +186,16 @@ class Arrays:
             batch.rows, batch.slack_rows = self.rows, self.slack_rows if case.slack else 0
         else:
             batch.columns, batch.slack = self.columns, self.slack if case.slack else 0
-        result, layout = TiledBatch(), LanesLayout() if few else WarpsLayout()
-        arguments = map(ctypes.byref, (batch, result, layout))
-        plans().lanes(*arguments) if few else plans().warps(*arguments, I64(forward))
+        kind, layout = ("lanes", LanesLayout()) if few else ("product", ProductLayout())
+        if case.slack and not few:
+            kind, layout = "warps", WarpsLayout()
+        result = TiledBatch()
+        getattr(plans(), kind)(*map(ctypes.byref, (batch, result, layout)), I64(forward))
         return [result, layout]
+
+    def given_row_sums(self) -> list:
+        """What noisy_posterior takes of them, which has none in kernels without slack."""
+        return [self.row_sums] if self.case.slack or self.case.c == 10 else []
 
     def layout(self, pairs: bool = False) -> ctypes.Structure:
         layout = Layout()
@@ -267,7 +273,8 @@ def cases() -> list[Case]:
                      *size),
             ]  # fmt: skip
         else:
-            noisy, tiled, mapping = "warps", "<5, float>", f"<float, 4, true, {str(slack).lower()}>"
+            noisy, tiled = "warps" if slack else "product", "<float>"
+            mapping = f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size,
@@ -296,10 +303,11 @@ def cases() -> list[Case]:
         found += [
             Case("noisy_posterior", f"noisy_posterior_{noisy}_kernels",
                  f"noisy_posterior_{noisy}{tiled}",
-                 lambda a: [*a.tiled(True), a.logits, a.out, a.row_sums], *size),
+                 lambda a: [*a.tiled(True), a.logits, a.out, *a.given_row_sums()], *size),
             Case("noisy_posterior backward", f"noisy_posterior_{noisy}_kernels",
                  f"noisy_posterior_backward_{noisy}{tiled}",
-                 lambda a: [*a.tiled(False), a.logits, a.grad, a.row_sums, a.out, 0, 0], *size),
+                 lambda a: [*a.tiled(False), a.logits, a.grad, *a.given_row_sums(), a.out, 0, 0],
+                 *size),
         ]  # fmt: skip
     for n, c, mapping in ((65_536, 10, "<float, 16, 1, 4>"), (8_192, 100, "<float, 32, 4, 1>")):
         file = "project_transition_kernels"

@@ -29,3 +29,10 @@ extern "C" void warps(const TransitionBatch<float>* batch, TiledBatch* result, W
   *result = plan.apply(*batch, forward != 0);
   *layout = plan.layout;
 }
+
+extern "C" void product(const TransitionBatch<float>* batch, TiledBatch* result,
+                        ProductLayout* layout, int64_t forward) {
+  const ProductPlan plan(*batch);
+  *result = plan.apply(*batch, forward != 0);
+  *layout = plan.layout;
+}

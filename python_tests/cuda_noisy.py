@@ -55,8 +55,12 @@ BIND(float64, double, double)
 BIND(float16, Half, float)
 BIND(bfloat16, BFloat16, float)
 
-// The tiled mappings at sizes for which the launchers choose others: up to sixteen classes, sharing
-// is 100 times the warps of a block and how many of them share samples.
+// The tiled mappings at sizes for which the launchers choose others: sharing is 100 times the warps
+// of a block and, up to sixteen classes, how many of them share samples, or how many multiply.
+template <class Plan>
+Plan loading_plan(const TransitionBatch<float>& batch, int64_t sharing) {
+  return sharing ? Plan(batch, int(sharing / 100), int(sharing % 100)) : Plan(batch);
+}
 #define BIND_TILED(name, Z)                                                                      \\
   extern "C" int tiled_##name(const Z* logits, const float* weights, MATRICES(float),            \\
                               const float* grad, float* posterior, float* row_sums, Z* dz,       \\
@@ -68,8 +72,13 @@ BIND(bfloat16, BFloat16, float)
       launch_lanes(plan, batch, logits, posterior, row_sums, nullptr);                           \\
       launch_lanes_backward(plan, batch, logits, grad, row_sums, dz, entries, rows_of_grad,      \\
                             nullptr);                                                            \\
+    } else if (!has_slack(batch)) {                                                              \\
+      const ProductPlan plan = loading_plan<ProductPlan>(batch, sharing);                        \\
+      if (!plan.grid) return -1;                                                                 \\
+      launch_product(plan, batch, logits, posterior, nullptr);                                   \\
+      launch_product_backward(plan, batch, logits, grad, dz, entries, nullptr);                  \\
     } else {                                                                                     \\
-      const WarpsPlan plan(batch);                                                               \\
+      const WarpsPlan plan = loading_plan<WarpsPlan>(batch, sharing);                            \\
       if (!plan.grid) return -1;                                                                 \\
       launch_warps(plan, batch, logits, posterior, row_sums, nullptr);                           \\
       launch_warps_backward(plan, batch, logits, grad, row_sums, dz, entries, rows_of_grad,      \\

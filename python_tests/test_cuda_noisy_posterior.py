@@ -112,10 +112,29 @@ def test_warps_at_the_edges(n, c, r, slack):
 
 
 @pytest.mark.parametrize("slack", [False, True])
-@pytest.mark.parametrize("layout", ["rows", "columns"])
-@pytest.mark.parametrize("c", [34, 36])
-def test_one_layout_of_the_parts(c, layout, slack):
-    check(batch_of(9, c, 3, slack, seed=c), sharing=0, layout=(layout,))
+@pytest.mark.parametrize("sharing", [804, 1612])
+@pytest.mark.parametrize(
+    ("n", "c", "r"),
+    [
+        (37, 100, 20),
+        (109, 97, 3),
+        (73, 101, 2),
+        (149, 50, 7),
+        (1, 51, 45),
+        (36, 75, 1),
+        (145, 76, 1),
+    ],
+)
+def test_warps_that_load(n, c, r, sharing, slack):
+    """Small and large blocks, whole tiles and parts of one, and rows of several chunks."""
+    check(batch_of(n, c, r, slack, seed=n + c), seed=n, sharing=sharing)
+
+
+@pytest.mark.parametrize("slack", [False, True])
+def test_warps_that_load_parts_that_are_not_aligned(slack):
+    logits, weights, parts, slack = batch_of(9, 36, 3, slack)
+    shifted = torch.empty(parts.numel() + 1)[1:].view(parts.shape).copy_(parts)
+    check((logits, weights, shifted, slack), sharing=0)
 
 
 @pytest.mark.parametrize("slack", [False, True])
@@ -128,7 +147,7 @@ def test_tiled_types(c, dtype, slack):
 @pytest.mark.parametrize("slack", [False, True])
 @pytest.mark.parametrize("c", [10, 16, 33, 50])
 def test_one_matrix(c, slack):
-    check(batch_of(19, c, 0, slack, seed=c), sharing=808)
+    check(batch_of(19, c, 0, slack, seed=c), sharing=804)
 
 
 @pytest.mark.parametrize("slack", [False, True])
@@ -153,9 +172,10 @@ def test_many_samples_of_some_classes(slack):
     """So many that they take one launch."""
     with recording(traffic=True) as launches:
         check(batch_of(5_121, 33, 1, slack), wanted=("logits",), watched=False)
+    kind = "warps" if slack else "product"
     assert [launch.kernel.split("<")[0] for launch in launches] == [
-        "noisy_posterior_warps",
-        "noisy_posterior_backward_warps",
+        f"noisy_posterior_{kind}",
+        f"noisy_posterior_backward_{kind}",
     ]
 
 

@@ -52,11 +52,13 @@ struct NarrowPlan {
 };
 
 // run(plan) with the tiled mapping that serves; false if none does.
-template <class T, class Lanes, class Warps>
-bool with_tiled(const TransitionBatch<T>& batch, const Lanes& lanes, const Warps& warps) {
+template <class T, class Lanes, class Product, class Warps>
+bool with_tiled(const TransitionBatch<T>& batch, const Lanes& lanes, const Product& product,
+                const Warps& warps) {
   if constexpr (sizeof(T) == 4) {
     if (const LanesPlan plan(batch); plan.grid) return lanes(plan), true;
     if (batch.samples < WarpsPlan::kFewestSamples) return false;
+    if (const ProductPlan plan(batch); plan.grid) return product(plan), true;
     if (const WarpsPlan plan(batch); plan.grid) return warps(plan), true;
   }
   return false;
@@ -140,9 +142,8 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
 template <class T>
 PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward, bool transition) {
   PartsLayout layout{false, false};
-  const bool tiled = with_tiled(
-      batch, [&](const LanesPlan&) { layout.rows = true; },
-      [&](const WarpsPlan&) { (forward ? layout.rows : layout.columns) = true; });
+  const auto one = [&](const auto&) { (forward ? layout.rows : layout.columns) = true; };
+  const bool tiled = with_tiled(batch, [&](const auto&) { layout.rows = true; }, one, one);
   if (!tiled || transition) layout.columns = true;
   return layout;
 }
@@ -150,7 +151,7 @@ PartsLayout noisy_posterior_layout(const TransitionBatch<T>& batch, bool forward
 template <class T>
 int64_t noisy_posterior_scratch(const TransitionBatch<T>& batch) {
   const auto none = [](const auto&) {};
-  if (NarrowPlan(batch).lanes || with_tiled(batch, none, none)) return 0;
+  if (NarrowPlan(batch).lanes || with_tiled(batch, none, none, none)) return 0;
   return batch.samples * (batch.classes + 1);  // entries, uniform shares
 }
 
@@ -160,6 +161,7 @@ cudaError_t launch_noisy_posterior(const TransitionBatch<T>& batch, const Z* log
   const bool tiled = with_tiled(
       batch,
       [&](const auto& plan) { launch_lanes(plan, batch, logits, posterior, row_sums, stream); },
+      [&](const auto& plan) { launch_product(plan, batch, logits, posterior, stream); },
       [&](const auto& plan) { launch_warps(plan, batch, logits, posterior, row_sums, stream); });
   if (tiled) return cudaGetLastError();
   if (const NarrowPlan narrow(batch); narrow.lanes) {
@@ -204,16 +206,20 @@ cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, con
   T* entries = transition ? scratch + size : nullptr;
   const NarrowPlan narrow(batch);
   const bool done =
-      batch.samples == 0 || with_tiled(
-                                batch,
-                                [&](const auto& plan) {
-                                  launch_lanes_backward(plan, batch, logits, grad, row_sums,
-                                                        grads.logits, entries, rows, stream);
-                                },
-                                [&](const auto& plan) {
-                                  launch_warps_backward(plan, batch, logits, grad, row_sums,
-                                                        grads.logits, entries, rows, stream);
-                                });
+      batch.samples == 0 ||
+      with_tiled(
+          batch,
+          [&](const auto& plan) {
+            launch_lanes_backward(plan, batch, logits, grad, row_sums, grads.logits, entries, rows,
+                                  stream);
+          },
+          [&](const auto& plan) {
+            launch_product_backward(plan, batch, logits, grad, grads.logits, entries, stream);
+          },
+          [&](const auto& plan) {
+            launch_warps_backward(plan, batch, logits, grad, row_sums, grads.logits, entries, rows,
+                                  stream);
+          });
   if (!done && narrow.lanes) {
     narrow.run_with([&]<int Lanes>() {
       PTD_LAUNCH((noisy_posterior_narrow_backward<Lanes, T, Z>), narrow.grid, kPosteriorBlock,

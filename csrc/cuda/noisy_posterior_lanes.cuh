@@ -44,7 +44,7 @@ struct LanesBlock {
     return (warp_number() + block_turn()) & (batch.sharing - 1);
   }
   __device__ __forceinline__ int group_of_lane() const {
-    return tile() * kPlaces + Tile::first_sample(lane_number()) / kTile;
+    return tile() * kPlaces + Tile::group(lane_number());
   }
 
   // Rows of a [N, C] between memories, in whole vectors where pointers allow it.

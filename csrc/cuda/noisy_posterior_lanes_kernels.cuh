@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kLanesMostWarps* kWarp, 2)
 #pragma unroll
     for (int s = 0; s < kTile; ++s) g.of[s] = coefficient[s * classes];
     if (!batch.matrix.slacks) return to.add(g, m);
-    const Four<float> r = m.row_sums();
+    const Four<float> r = Tile::over_lanes(m.sums());
     to.add_normalised(g, r, m, classes);
     __syncwarp();  // g is used, and r takes its place
     if (lane_number() % Q > 0) return;

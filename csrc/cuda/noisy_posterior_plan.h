@@ -1,8 +1,11 @@
 // Launches of the tiled mappings of noisy_posterior (noisy_posterior_tile.cuh).
 #pragma once
 
+#include <type_traits>
+
 #include "blocks.h"
 #include "noisy_posterior_lanes_kernels.cuh"
+#include "noisy_posterior_product_kernels.cuh"
 #include "noisy_posterior_warps_kernels.cuh"
 
 namespace ptd {
@@ -97,74 +100,94 @@ struct LanesPlan {
   }
 };
 
-// A launch of the kernels of noisy_posterior_warps_kernels.cuh; of no blocks where it does not fit.
-struct WarpsPlan {
+// A launch of the kernels of noisy_posterior_product_kernels.cuh, or of
+// noisy_posterior_warps_kernels.cuh where there is slack; of no blocks where it does not fit.
+template <class Layout>
+struct LoadingPlan {
   unsigned grid = 0, threads;
-  int each, tiles, sharing;
-  WarpsLayout layout;
+  int tiles, sharing;
+  Layout layout;
 
   // With fewer samples some multiprocessors would have little to do; the wide kernels divide a
   // tile's columns among blocks.
   static constexpr int64_t kFewestSamples = 5120;
 
-  explicit WarpsPlan(const TransitionBatch<float>& batch) {
-    using Tile = LaneTile<kWarpsLanes, 4>;
+  explicit LoadingPlan(const TransitionBatch<float>& batch) {
+    // Large blocks read the parts less often; small ones divide samples more evenly among the
+    // multiprocessors of a V100. Where both take as long, large ones.
+    constexpr int64_t kMultiprocessors = 80;
+    const LoadingPlan large(batch, 16, 12), small(batch, 8, 4);
+    const auto longest = [&](const LoadingPlan& plan) {
+      return ceil_div(plan.grid, kMultiprocessors) * plan.tiles;
+    };
+    *this = !small.grid || (large.grid && longest(large) <= longest(small)) ? large : small;
+  }
+
+  // With so many warps, of which `multiplying` do so, or more where a tile takes more.
+  LoadingPlan(const TransitionBatch<float>& batch, int warps, int multiplying)
+      : threads(static_cast<unsigned>(warps * kWarp)) {
+    constexpr bool kSlack = std::is_same_v<Layout, WarpsLayout>;
     const int c = batch.classes;
-    if (c <= 32 || c > kMostClassesOfWarps) return;
-    // Two, four or eight warps, with four or five columns a lane, whichever has less padding.
-    sharing = c <= 50 ? 2 : c <= 100 ? 4 : 8;
-    each = c <= 4 * kWarpsLanes * sharing ? 4 : 5;
-    layout.sharing_shift = sharing == 2 ? 1 : sharing == 4 ? 2 : 3;
-    layout.pitch = (sharing * kWarpsLanes * each + 3) / 4 * 4;
-    layout.tile_bytes = 4 * batch.parts * Tile::kPitch;
-    layout.pitch_bytes = 4 * layout.pitch;
-    layout.started = has_slack(batch) ? layout.pitch_bytes : 0;
-    // More tiles to a block where they do not fit otherwise: a row is there once for all of them.
-    for (int warps = sharing > 4 ? sharing : 4; warps <= kWarpsMostWarps && !grid; warps *= 2) {
-      threads = static_cast<unsigned>(warps * kWarp);
-      tiles = warps / sharing;
-      layout.samples = tiles * Tile::kSamples;
-      layout.coefficients = tiles * batch.parts * Tile::kPitch;
-      layout.tops = layout.coefficients + layout.samples;
-      layout.inverses = layout.tops + layout.samples;
-      layout.uniforms = layout.inverses + layout.samples;
-      layout.sums = layout.uniforms + layout.samples;
-      layout.places = layout.sums + sharing * layout.samples;
-      layout.rows = layout.places + warps * kWarp;
-      layout.numbers = layout.rows + (batch.parts + has_slack(batch)) * layout.pitch;
+    if (c <= 32 || c > 128 || has_slack(batch) != kSlack) return;
+    sharing = c <= 50 ? 2 : c <= 75 ? 3 : c <= 100 ? 4 : 6;
+    tiles = multiplying > sharing ? multiplying / sharing : 1;
+    // So that a record has room for their samples.
+    if (tiles > 4) tiles = 4;
+    layout.quads = static_cast<int>(ceil_div(c, kTile));
+    layout.inverse_quads = static_cast<int>(ceil_div(1 << 16, layout.quads));
+    // The fewest chunks that fit, as even as can be.
+    for (int64_t chunks = ceil_div(batch.parts, 40); chunks <= batch.parts && !grid; ++chunks) {
+      layout.chunk = static_cast<int>(ceil_div(batch.parts, chunks));
+      set_out(layout, batch.parts, warps);
       if (layout.numbers > tiled_room(warps)) continue;
-      grid = static_cast<unsigned>(ceil_div(batch.samples, layout.samples));
+      const int samples = kSlack ? WarpsTile::kSamples : kProductSamples;
+      grid = static_cast<unsigned>(ceil_div(batch.samples, tiles * samples));
     }
   }
 
-  // run.template operator()<K>()
-  template <class Run>
-  void run_with(const Run& run) const {
-    if (each == 4) return run.template operator()<4>();
-    run.template operator()<5>();
-  }
-
-  // The batch. Forward rows of T(x) are wanted, backward columns.
+  // The batch: forward rows of T(x) are wanted, backward columns.
   TiledBatch apply(const TransitionBatch<float>& batch, bool forward) const {
     TiledBatch tiled = tiled_batch(batch, tiles, sharing);
     const int c = batch.classes, r = batch.parts;
-    const bool rows = batch.rows && (forward || !batch.columns);
     MatrixView& matrix = tiled.matrix;
-    matrix.parts = rows ? batch.rows : batch.columns;
-    matrix.slack = rows ? batch.slack_rows : batch.slack;
-    matrix.inner = rows ? c * c : c;
-    // Between neighbours in a row of T(x), and in a column.
-    const int in_row = rows ? 1 : r * c, in_column = rows ? c : 1;
-    matrix.outer = forward ? in_column : in_row;
-    matrix.step = forward ? in_row : in_column;
-    matrix.slack_outer = forward == rows ? c : 1;
-    matrix.slack_step = forward == rows ? 1 : c;
-    matrix.vectors = matrix.step == 1 && c % 4 == 0 && is_aligned(matrix.parts, 16) &&
-                     is_aligned(matrix.slack, 16);
+    matrix.parts = forward ? batch.rows : batch.columns;
+    matrix.slack = forward ? batch.slack_rows : batch.slack;
+    matrix.outer = forward ? c : r * c;
+    matrix.inner = forward ? c * c : c;
+    matrix.vectors = c % 4 == 0 && is_aligned(matrix.parts, 16) && is_aligned(matrix.slack, 16);
     return tiled;
   }
   size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
+
+ private:
+  void set_out(ProductLayout& to, int parts, int) const {
+    to.slots = tiles * kProductSamples;
+    to.fours = to.slots / kTile;
+    to.inverse_fours = static_cast<int>(ceil_div(1 << 16, to.fours));
+    to.tops = 0;
+    to.inverses = to.tops + to.slots;
+    to.weights = to.inverses + to.slots;
+    to.coefficients = to.weights + parts * to.slots;
+    to.records = to.coefficients + 2 * to.slots;
+    to.numbers = to.records + 2 * to.chunk * kProductRecord;
+    // Sums of warps take the place of records.
+    const int sums = to.records + tiles * sharing * kProductSamples;
+    if (to.numbers < sums) to.numbers = sums;
+  }
+  void set_out(WarpsLayout& to, int parts, int warps) const {
+    to.slots = tiles * WarpsTile::kSlots;
+    to.coefficients = tiles * parts * WarpsTile::kPitch;
+    to.slack = to.coefficients + 2 * to.slots;
+    to.rows = to.slack + 2 * kWarpsRowPitch;
+    to.sums = to.rows + 2 * to.chunk * kWarpsRowPitch;
+    to.tops = to.sums + 2 * warps * WarpsTile::kSlots;
+    to.inverses = to.tops + to.slots;
+    to.uniforms = to.inverses + to.slots;
+    to.numbers = to.uniforms + to.slots;
+  }
 };
+using ProductPlan = LoadingPlan<ProductLayout>;
+using WarpsPlan = LoadingPlan<WarpsLayout>;
 
 template <class Z>
 void launch_lanes(const LanesPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
@@ -190,22 +213,32 @@ void launch_lanes_backward(const LanesPlan& plan, const TransitionBatch<float>& 
 template <class Z>
 void launch_warps(const WarpsPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
                   float* posterior, float* row_sums, cudaStream_t stream) {
-  const TiledBatch tiled = plan.apply(batch, true);
-  plan.run_with([&]<int K>() {
-    PTD_LAUNCH((noisy_posterior_warps<K, Z>), plan.grid, plan.threads, plan.shared(), stream, tiled,
-               plan.layout, logits, posterior, row_sums);
-  });
+  PTD_LAUNCH(noisy_posterior_warps<Z>, plan.grid, plan.threads, plan.shared(), stream,
+             plan.apply(batch, true), plan.layout, logits, posterior, row_sums);
 }
 
 template <class Z>
 void launch_warps_backward(const WarpsPlan& plan, const TransitionBatch<float>& batch,
                            const Z* logits, const float* grad, const float* row_sums,
                            Z* grad_logits, float* entries, float* rows, cudaStream_t stream) {
-  const TiledBatch tiled = plan.apply(batch, false);
-  plan.run_with([&]<int K>() {
-    PTD_LAUNCH((noisy_posterior_backward_warps<K, Z>), plan.grid, plan.threads, plan.shared(),
-               stream, tiled, plan.layout, logits, grad, row_sums, grad_logits, entries, rows);
-  });
+  PTD_LAUNCH(noisy_posterior_backward_warps<Z>, plan.grid, plan.threads, plan.shared(), stream,
+             plan.apply(batch, false), plan.layout, logits, grad, row_sums, grad_logits, entries,
+             rows);
+}
+
+template <class Z>
+void launch_product(const ProductPlan& plan, const TransitionBatch<float>& batch, const Z* logits,
+                    float* posterior, cudaStream_t stream) {
+  PTD_LAUNCH(noisy_posterior_product<Z>, plan.grid, plan.threads, plan.shared(), stream,
+             plan.apply(batch, true), plan.layout, logits, posterior);
+}
+
+template <class Z>
+void launch_product_backward(const ProductPlan& plan, const TransitionBatch<float>& batch,
+                             const Z* logits, const float* grad, Z* grad_logits, float* entries,
+                             cudaStream_t stream) {
+  PTD_LAUNCH(noisy_posterior_backward_product<Z>, plan.grid, plan.threads, plan.shared(), stream,
+             plan.apply(batch, false), plan.layout, logits, grad, grad_logits, entries);
 }
 
 }  // namespace ptd

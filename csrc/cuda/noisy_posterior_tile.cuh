@@ -4,9 +4,10 @@
 //   sum_c += coefficient_a m_c              over all a
 //
 // Forward a is the row i of T(x), c the column k, the coefficient g_i / r_i; backward a is the
-// column k, c the row i, the coefficient G_k. A lane has K entries c of four samples, Q lanes all
-// entries that a warp has of them. So a number that a lane reads from shared memory, of weights or
-// parts, serves K or 4 multiply-adds: 20 of them for 9 numbers, in three or four loads.
+// column k, c the row i, the coefficient G_k. A lane has K entries c of S samples, three or four,
+// and Q lanes all entries that a warp has of them. So a number that a lane reads from shared
+// memory, of weights or parts, serves K or S multiply-adds: 20 of them for 9 numbers, in three or
+// four loads.
 #pragma once
 
 #include "sample_tile.cuh"
@@ -41,14 +42,13 @@ __device__ __forceinline__ int warp_number() { return static_cast<int>(thread_nu
 __device__ __forceinline__ int lane_number() { return static_cast<int>(thread_number() % kWarp); }
 
 // The parts and slack, from where a row of T(x), or a column, is read: entry (a, c) of part j is
-// parts[a outer + j inner + c step].
+// parts[a outer + j inner + c], that of the slack slack[a C + c].
 struct MatrixView {
   const float* parts;
-  int outer, inner, step;
-  const float* slack;  // entry (a, c) is slack[a slack_outer + c slack_step]
-  int slack_outer, slack_step;
+  int outer, inner;
+  const float* slack;
   int slacks;    // 1, or 0: there is none
-  bool vectors;  // rows are contiguous, and whole vectors of 16 bytes at aligned addresses
+  bool vectors;  // rows are whole vectors of 16 bytes at aligned addresses
 };
 
 // What the tiled kernels take.
@@ -63,21 +63,26 @@ struct TiledBatch {
   bool whole_weights;  // weights of a sample are whole vectors of 16 bytes
 };
 
-template <int Q, int K>
+template <int Q, int K, int S = kTile>
 struct LaneTile {
-  static_assert(K == 4 || K == 5);
+  static_assert((K == 4 || K == 5) && S <= kTile);
   static constexpr int kLanes = Q, kEach = K;
-  static constexpr int kColumns = Q * K;              // of a warp
-  static constexpr int kSamples = kWarp / Q * kTile;  // of a warp
-  // Numbers by sample have this pitch in shared memory: neighbouring rows start four banks apart.
-  static constexpr int kPitch = kSamples + 4;
-
-  float of[kTile][K];
-
-  // Lanes that are left over have a copy of the last samples.
+  static constexpr int kColumns = Q * K;  // of a warp
   static constexpr int kGroups = kWarp / Q;
-  static __device__ __forceinline__ int first_sample(int lane = lane_number()) {
-    return (kWarp % Q == 0 || lane / Q < kGroups ? lane / Q : kGroups - 1) * kTile;
+  static constexpr int kSamples = kGroups * S;  // of a warp
+  // Numbers by sample have a slot each in shared memory, of which every group has four. Rows of
+  // them have this pitch: neighbours start four banks apart.
+  static constexpr int kSlots = kGroups * kTile, kPitch = kSlots + 4;
+
+  float of[S][K];
+
+  static __device__ __forceinline__ int slot(int n) { return n / S * kTile + n % S; }
+  // Lanes that are left over have a copy of the last samples.
+  static __device__ __forceinline__ int group(int lane) {
+    return kWarp % Q == 0 || lane / Q < kGroups ? lane / Q : kGroups - 1;
+  }
+  static __device__ __forceinline__ int first_slot(int lane = lane_number()) {
+    return group(lane) * kTile;
   }
   static __device__ __forceinline__ bool is_spare(int lane) { return lane >= kGroups * Q; }
   // Column v of the lane that is number `at` of the `lanes` that have a row: four neighbours, so
@@ -88,7 +93,7 @@ struct LaneTile {
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
 #pragma unroll
       for (int v = 0; v < K; ++v) of[s][v] = 0.0f;
     }
@@ -96,9 +101,9 @@ struct LaneTile {
 
   // Numbers at `bytes` of shared memory. Offsets of 32 bits, in bytes, are what loads take as they
   // are: pointers would cost as many instructions as the arithmetic.
-  template <class S>
-  static __device__ __forceinline__ S at(const float* shared, int bytes) {
-    return *reinterpret_cast<const S*>(reinterpret_cast<const char*>(shared) + bytes);
+  template <class V>
+  static __device__ __forceinline__ V at(const float* shared, int bytes) {
+    return *reinterpret_cast<const V*>(reinterpret_cast<const char*>(shared) + bytes);
   }
 
   // Where the entries of a row are, kStep numbers apart, that belong to the lane that is number
@@ -137,20 +142,30 @@ struct LaneTile {
   template <int kUnroll, int kStep>
   __device__ __forceinline__ void add_parts(const float* shared, int weights, Place<kStep> place,
                                             int pitch, int count) {
-    int h = weights + 4 * first_sample();
+    int h = weights + 4 * first_slot();
 #pragma unroll kUnroll
     for (int j = 0; j < count; ++j) {
       float entry[K];
       place.load(shared, entry);
       const Four<float> weight = at<Four<float>>(shared, h);
 #pragma unroll
-      for (int s = 0; s < kTile; ++s) {
+      for (int s = 0; s < S; ++s) {
 #pragma unroll
         for (int v = 0; v < K; ++v) of[s][v] += weight.of[s] * entry[v];
       }
       h += 4 * kPitch;
       place.four += pitch;
       place.last += pitch;
+    }
+  }
+  // = a row of slack, for all samples.
+  __device__ __forceinline__ void start(const float* shared, const Place<1>& place) {
+    float slack[K];
+    place.load(shared, slack);
+#pragma unroll
+    for (int s = 0; s < S; ++s) {
+#pragma unroll
+      for (int v = 0; v < K; ++v) of[s][v] = slack[v];
     }
   }
   // The same, starting from the slack, if any, so many bytes from the first row; or from zero.
@@ -162,9 +177,9 @@ struct LaneTile {
     for (int v = 0; v < K; ++v) slack[v] = 0.0f;
     if (has_slack) place.load(shared, slack, to_slack);
     place.load(shared, entry);
-    const Four<float> weight = at<Four<float>>(shared, weights + 4 * first_sample());
+    const Four<float> weight = at<Four<float>>(shared, weights + 4 * first_slot());
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
 #pragma unroll
       for (int v = 0; v < K; ++v) of[s][v] = slack[v] + weight.of[s] * entry[v];
     }
@@ -175,7 +190,7 @@ struct LaneTile {
 
   __device__ __forceinline__ void clamp() {
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
 #pragma unroll
       for (int v = 0; v < K; ++v) of[s][v] = clamp_entry(of[s][v]);
     }
@@ -184,7 +199,7 @@ struct LaneTile {
   // += coefficient m.
   __device__ __forceinline__ void add(const Four<float>& coefficient, const LaneTile& m) {
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
 #pragma unroll
       for (int v = 0; v < K; ++v) of[s][v] += coefficient.of[s] * m.of[s][v];
     }
@@ -194,7 +209,7 @@ struct LaneTile {
   __device__ __forceinline__ void add_normalised(const Four<float>& g, const Four<float>& r,
                                                  const LaneTile& m, int classes) {
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
       if (r.of[s] == 0.0f) {
         const float share = g.of[s] / static_cast<float>(classes);
 #pragma unroll
@@ -207,39 +222,31 @@ struct LaneTile {
     }
   }
 
-  // Sums of the rows, over the Q lanes of the warp that have them; in the first of these alone
-  // where Q is no power of two.
-  __device__ __forceinline__ Four<float> row_sums() const {
-    Four<float> sum = sums();
-    if constexpr ((Q & (Q - 1)) == 0) {
+  // Sums over the Q lanes of the warp that have the same samples; in the first of these alone where
+  // Q is no power of two.
+  static __device__ __forceinline__ Four<float> over_lanes(const Four<float>& part) {
+    Four<float> sum = part;
 #pragma unroll
-      for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
+      if constexpr (Q == 5) {
+        sum.of[s] += __shfl_down_sync(0xffffffffu, sum.of[s], 1);
+        sum.of[s] += __shfl_down_sync(0xffffffffu, sum.of[s], 2);
+        sum.of[s] += __shfl_down_sync(0xffffffffu, part.of[s], 4);
+      } else {
+        static_assert((Q & (Q - 1)) == 0);
 #pragma unroll
         for (int offset = 1; offset < Q; offset *= 2) {
           sum.of[s] += __shfl_xor_sync(0xffffffffu, sum.of[s], offset);
         }
       }
-      return sum;
-    }
-    return over_lanes(sum);
-  }
-  // The sum over this lane and the Q - 1 after it.
-  static __device__ __forceinline__ Four<float> over_lanes(const Four<float>& part) {
-    Four<float> sum = part;
-#pragma unroll
-    for (int s = 0; s < kTile; ++s) {
-#pragma unroll
-      for (int offset = 1; offset < Q; ++offset) {
-        sum.of[s] += __shfl_down_sync(0xffffffffu, part.of[s], offset);
-      }
     }
     return sum;
   }
-  // This lane's part of them.
+  // This lane's part of the sums of the rows.
   __device__ __forceinline__ Four<float> sums() const {
-    Four<float> sum;
+    Four<float> sum = {};
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) {
+    for (int s = 0; s < S; ++s) {
       sum.of[s] = of[s][0];
 #pragma unroll
       for (int v = 1; v < K; ++v) sum.of[s] += of[s][v];
