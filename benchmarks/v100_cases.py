@@ -52,7 +52,7 @@ TiledBatch = structure(
 )  # fmt: skip
 LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
 WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(14)})
-Layout = structure("Layout", **{f"f{i}": I32 for i in range(12)})
+Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
 GroupedLayout = structure("GroupedLayout", **{f"f{i}": I32 for i in range(5)})
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
