@@ -27,6 +27,7 @@ def compile_arithmetic(code: Instruction, x: Operands) -> Run:
     """The instruction as a function of a warp and a mask."""
     table = {
         "MOV": move, "IMAD": multiply_add, "IADD3": add, "LEA": scaled_add, "LOP3": logic,
+        "IDP": dot_bytes,
         "PLOP3": predicate_logic, "SHF": shift, "SEL": select, "FSEL": select, "FMNMX": extreme,
         "IMNMX": integer_extreme,
         "FADD": float_op, "FMUL": float_op, "FFMA": float_op, "DADD": double_op,
@@ -75,6 +76,22 @@ def multiply_add(code: Instruction, x: Operands) -> Run:
         more = x.predicate(carry[0])
         return put(d.value, lambda w: a(w) * b(w) + c(w) + more(w).astype(np.uint32))
     return put(d.value, lambda w: a(w) * b(w) + c(w))
+
+
+def dot_bytes(code: Instruction, x: Operands) -> Run:
+    """IDP.4A: c and the products of four bytes each."""
+    if set(code.flags) != {"4A", "U8"}:
+        raise unknown(code)
+    d, *rest = code.operands
+    a, b, c = map(x.u32, rest)
+
+    def run(w):
+        x, y, total = a(w), b(w), c(w)
+        for byte in range(0, 32, 8):
+            total = total + (x >> np.uint32(byte) & 255) * (y >> np.uint32(byte) & 255)
+        return total
+
+    return put(d.value, run)
 
 
 def add(code: Instruction, x: Operands) -> Run:

@@ -17,7 +17,7 @@ PIPES = {"fma": 2, "alu": 2, "fp64": 4, "special": 8, "branch": 2, "memory": 1}
 # Cycles until a result that a counter guards can be used.
 LATENCY = {"fp64": 8, "special": 18, "SHFL": 23, "LDS": 19, "S2R": 20, "LDC": 28, "FCHK": 14}
 
-FMA = {"IMAD", "FFMA", "FADD", "FMUL"}
+FMA = {"IMAD", "IDP", "FFMA", "FADD", "FMUL"}
 FP64 = {"DADD", "DFMA", "DMUL", "DSETP"}
 SPECIAL = {"MUFU", "F2F", "I2F", "F2I", "POPC", "FLO", "FCHK", "S2R"}
 BRANCH = {"BRA", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD", "CALL", "RET", "EXIT", "BMOV"}

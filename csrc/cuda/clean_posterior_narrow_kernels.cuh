@@ -5,8 +5,8 @@
 //   forward    N (l C + 4 C + 4 R + 8) + 4 R C^2       with slack + 4 (N C + C^2), the row sums
 //   backward   N (2 l C + 4 C + 4 R + 8) + 4 R C^2     with slack + 4 (N C + C^2)
 // These kernels move just that, in whole lines, and from L2 the parts once per block. With slack,
-// arithmetic takes longer than the bytes forward: N R (2 C + U) multiply-adds for U entries that
-// are undecided (decided.cuh), N R C^2 where all are formed.
+// arithmetic takes about as long as the bytes forward: N R (2 C + U / 4) multiply-adds for U
+// entries that are undecided (decided.cuh), N R C^2 where all are formed.
 //
 // Thread mappings: a lane per sample (lone.cuh), with slack up to twenty parts (lone_slack.cuh);
 // beyond that, and backward, where a lane alone has too few registers, two lanes (pair.cuh).
@@ -63,12 +63,10 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
     clean_posterior_lone_slack(LabelBatch<S> batch, NarrowLayout layout,
                                float* result) {  // [N, C]
   PTD_DYNAMIC_SHARED(unsigned char, shared);
-  const NarrowRange<kLoneSamples> range(batch.samples, turn_of_warp());
-  unsigned char* const tile = shared + layout.tiles + warp_id() * layout.tile_bytes;
-  const int sample = lane_id() < range.count ? lane_id() : 0;
-  const Lone lone = lone_slack_sample(batch, layout, range, sample, shared, tile);
-  if (range.count == 0) return;
-  write_lone(batch, range, lone, reinterpret_cast<float*>(tile), result);
+  with_lone_slack(batch, layout, shared,
+                  [&](const NarrowRange<kLoneSamples>& range, const Lone& lone, float* tile) {
+                    write_lone(batch, range, lone, tile, result);
+                  });
 }
 
 template <class S>

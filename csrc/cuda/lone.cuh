@@ -24,21 +24,21 @@ struct WeightsInFlight {
   static __device__ __forceinline__ bool in_pairs(const Rows<const float>& weights, int parts) {
     return weights.flat && parts % 2 == 0;
   }
-  // Whether this lane has a row at a step, of `count`.
-  static __device__ __forceinline__ bool takes(int step, int count) {
-    return lane_id() < kLanes * kRows && lane_id() / kLanes + kRows * step < count;
+  // At step a this lane has a row if there are more than a kRows: of `count`, those from its first.
+  static __device__ __forceinline__ int rows_left(int count) {
+    return lane_id() < kLanes * kRows ? count - lane_id() / kLanes : 0;
   }
 
   __device__ __forceinline__ void load(const Rows<const float>& weights, int64_t first, int count,
                                        int j0, int parts) {
     const int row = lane_id() / kLanes, j = j0 + 4 * (lane_id() % kLanes);
-    const bool any = in_pairs(weights, parts) && j < parts;
+    const int left = in_pairs(weights, parts) && j < parts ? rows_left(count) : 0;
     const float* from = weights.data + (first + row) * parts + j;
 #pragma unroll
     for (int a = 0; a < kSteps; ++a, from += kRows * parts) {
       // Not left as it was, which would take registers from the load before up to here.
       of[a] = {0.0f, 0.0f};
-      if (any && takes(a, count)) of[a] = *reinterpret_cast<const float2*>(from);
+      if (a * kRows < left) of[a] = *reinterpret_cast<const float2*>(from);
     }
   }
 
@@ -46,10 +46,11 @@ struct WeightsInFlight {
                                         int j0, int parts,
                                         float* tile) const {  // [32, kLoneParts]
     if (in_pairs(weights, parts)) {
+      const int left = rows_left(count);
 #pragma unroll
       for (int a = 0; a < kSteps; ++a) {
         float2* const to = reinterpret_cast<float2*>(tile) + lane_id() + kLanes * kRows * a;
-        if (takes(a, count)) *to = of[a];
+        if (a * kRows < left) *to = of[a];
       }
       return;
     }
@@ -97,9 +98,9 @@ struct Lone {
 
   // With its logits, which are in the warp's tile; none of a range without samples.
   template <class S>
-  __device__ __forceinline__ Lone(const LabelBatch<S>& batch, int64_t y, const S* tile, int sample,
+  __device__ __forceinline__ Lone(const LabelBatch<S>& batch, int label, const S* tile, int sample,
                                   bool any)
-      : label(class_of(batch, y)) {
+      : label(label) {
     share.first = 0;
     share.step = 1;
 #pragma unroll
@@ -130,7 +131,7 @@ __device__ __forceinline__ Lone lone_sample(const LabelBatch<S>& batch, const Na
   z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
   __syncwarp();
 
-  Lone lone(batch, y, reinterpret_cast<const S*>(tile), sample, range.count > 0);
+  Lone lone(batch, class_of(batch, y), reinterpret_cast<const S*>(tile), sample, range.count > 0);
   Share<float, V>& share = lone.share;
   float* const weights = reinterpret_cast<float*>(tile);
   const float* const column =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "blocks.h"
+#include "decided_table.h"
 
 namespace ptd {
 
@@ -9,11 +10,8 @@ constexpr int kNarrowMostWarps = 16;
 constexpr int kNarrowMostThreads = 32 * kNarrowMostWarps;
 constexpr int kNarrowMaxClasses = 14;
 constexpr int kNarrowSlackPitch = 16;
-constexpr int kLoneClasses = 10;  // the most that a lane alone has registers for
 constexpr int kLoneSamples = 32;  // of a warp: a lane for each
 constexpr int kLoneParts = 10;    // staged at a time
-constexpr int kSlackParts = 20;   // the most that a lane alone has registers for, with slack
-constexpr int kEntryPitch = 24;   // of an entry with that many parts (decided.cuh)
 constexpr int kPairSamples = 16;  // of a warp: two lanes for each
 
 struct NarrowLayout {
@@ -23,7 +21,6 @@ struct NarrowLayout {
   // and e / (R C), for every e that shared memory has room for.
   unsigned by_row, by_column;
   int slack;              // [C, 16] floats; in bytes, as what follows
-  int table;              // [C, C + 1, kEntryPitch] floats, of a lone lane with slack
   int tiles, tile_bytes;  // one for each warp
   int bytes;
 };
@@ -53,12 +50,13 @@ inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, bool p
   layout.by_row = reciprocal(classes);
   layout.by_column = reciprocal(parts * classes);
   layout.slack = round_up(layout.padded * 4, 16);
-  layout.table = layout.slack + (has_slack ? classes * kNarrowSlackPitch * 4 : 0);
-  const int entries = has_slack && !pairs ? classes * (classes + 1) : 0;
-  layout.tiles = layout.table + entries * kEntryPitch * 4;
+  layout.tiles = layout.slack + (has_slack ? classes * kNarrowSlackPitch * 4 : 0);
+  // A lone lane with slack has its parts and slack in a table.
+  if (has_slack && !pairs) layout.tiles = sizeof(DecidedTable);
   // In turn rows of logits, of weights (a lone lane's: some at a time) and of results.
   const int staged = pairs ? parts : kLoneParts, samples = pairs ? kPairSamples : kLoneSamples;
   layout.tile_bytes = samples * (staged > classes ? staged : classes) * 4;
+  if (has_slack && !pairs) layout.tile_bytes += samples * kKeptLogits * 4;
   layout.bytes = layout.tiles + warps * layout.tile_bytes;
   return layout;
 }
@@ -69,7 +67,9 @@ inline int narrow_warps(int classes, int parts, bool has_slack, bool pairs) {
   constexpr int kStatic = 512;  // for the kernels' own
   if (classes < 2 || classes > kNarrowMaxClasses) return 0;
   if (parts > kNarrowMostWarps * kSharedOfWarp) return 0;  // and so are the numbers too large
-  for (int warps = kNarrowMostWarps / 2; warps <= kNarrowMostWarps; warps *= 2) {
+  // The table of a lone lane with slack is staged by as many as there can be.
+  const int least = has_slack && !pairs ? kNarrowMostWarps : kNarrowMostWarps / 2;
+  for (int warps = least; warps <= kNarrowMostWarps; warps *= 2) {
     const int bytes = narrow_layout(classes, parts, has_slack, pairs, warps).bytes;
     if (bytes + kStatic <= warps * kSharedOfWarp) return warps;
   }

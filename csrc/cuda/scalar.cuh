@@ -107,7 +107,9 @@ __device__ __forceinline__ void prefetch(const void* address) {
 template <class T>
 __device__ __forceinline__ T opaque(T x) {
 #if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (T(0.5f) == T(0)) {
+    asm volatile("" : "+r"(x));
+  } else if constexpr (sizeof(T) == 4) {
     asm volatile("" : "+f"(x));
   } else {
     asm volatile("" : "+d"(x));

@@ -6,8 +6,8 @@
 //   backward   N (2 l C + 4 R + 8) + 4 R C^2        with slack + 4 (N C + C^2)
 // that is 8.4 and 11 MB at (N, C, R) = (65536, 10, 20). These kernels move just that, in whole
 // lines, and from L2 the parts once per block of 256 or 128 samples: a quarter or half as much
-// again. With slack, arithmetic takes longer than the bytes forward: N R (2 C + U) multiply-adds
-// for U entries that are undecided (decided.cuh), N R C^2 where all are formed.
+// again. With slack, arithmetic takes longer than the bytes forward: N R (2 C + U / 4)
+// multiply-adds for U entries that are undecided (decided.cuh), N R C^2 where all are formed.
 //
 // Thread mappings: a lane per sample (lone.cuh), with slack too if it is forward and there are up
 // to twenty parts (lone_slack.cuh); else with slack, or more than ten classes, two lanes
@@ -21,19 +21,20 @@
 
 namespace ptd {
 
-// What is left to do for the samples of a warp, a lane for each.
+// What the samples of a warp come to, a lane for each.
 template <class S>
-__device__ __forceinline__ void finish_lone(const LabelBatch<S>& batch, const LossRule<float>& rule,
-                                            const LossOutputs<float>& out,
-                                            const NarrowRange<kLoneSamples>& range,
-                                            const Lone& lone) {
+__device__ __forceinline__ LossSums lone_sums(const LabelBatch<S>& batch,
+                                              const LossRule<float>& rule,
+                                              const LossOutputs<float>& out,
+                                              const NarrowRange<kLoneSamples>& range,
+                                              const Lone& lone) {
   LoneTeam<float> team;
   LossSums seen;
   if (lane_id() < range.count) {
     const float loss = loss_of(batch, rule, lone.share, lone.label, team);
     seen.add(rule, out, range.first + lane_id(), lone.label, loss);
   }
-  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+  return seen;
 }
 
 template <class S>
@@ -45,7 +46,8 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int sample = lane_id() < range.count ? lane_id() : 0;
   const Lone lone = lone_sample(batch, layout, range, sample, shared,
                                 shared + layout.tiles + warp_id() * layout.tile_bytes);
-  finish_lone(batch, rule, out, range, lone);
+  const LossSums seen = lone_sums(batch, rule, out, range, lone);
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
 }
 
 template <class S>
@@ -53,11 +55,12 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_lone_slack(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
                                LossOutputs<float> out) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
-  const NarrowRange<kLoneSamples> range(batch.samples, turn_of_warp());
-  const int sample = lane_id() < range.count ? lane_id() : 0;
-  const Lone lone = lone_slack_sample(batch, layout, range, sample, shared,
-                                      shared + layout.tiles + warp_id() * layout.tile_bytes);
-  finish_lone(batch, rule, out, range, lone);
+  LossSums seen;
+  with_lone_slack(batch, layout, shared,
+                  [&](const NarrowRange<kLoneSamples>& range, const Lone& lone, float*) {
+                    seen = lone_sums(batch, rule, out, range, lone);
+                  });
+  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
 }
 
 template <class S, int V, bool kSlack>

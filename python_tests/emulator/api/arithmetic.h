@@ -55,6 +55,21 @@ inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 inline unsigned __umulhi(unsigned x, unsigned y) {
   return static_cast<unsigned>((static_cast<uint64_t>(x) * y) >> 32);
 }
+// Four bytes of the eight of x and y, by the low three bits of each digit of the selector.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
+  unsigned result = 0;
+  for (int b = 0; b < 4; ++b) {
+    const unsigned from = selector >> 4 * b & 7u;
+    result |= static_cast<unsigned>(bytes >> 8 * from & 0xffu) << 8 * b;
+  }
+  return result;
+}
+// c + the products of four bytes each.
+inline unsigned __dp4a(unsigned x, unsigned y, unsigned c) {
+  for (int b = 0; b < 32; b += 8) c += (x >> b & 0xffu) * (y >> b & 0xffu);
+  return c;
+}
 
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
