@@ -58,7 +58,11 @@ WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(12)})
 ProductLayout = structure("ProductLayout", **{f"f{i}": I32 for i in range(12)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})
 GroupedLayout = structure(
-    "GroupedLayout", chunks=I32, length=I32, last_length=I32, labels=I32,
+    "GroupedLayout",
+    chunks=I32,
+    length=I32,
+    last_length=I32,
+    labels=I32,
     **{f"f{i}": I32 for i in range(6)},
 )
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient

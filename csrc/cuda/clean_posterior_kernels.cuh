@@ -8,9 +8,9 @@
 //   forward    N (l C + s C + s R + 8) + s R C^2       with slack + s (N C + C^2), the row sums
 //   backward   N (2 l C + s C + s R + 8) + s R C^2     with slack + s (N C + C^2)
 //
-// Thread mappings: a block per label and chunk of samples up to 128 classes (grouped.cuh), which
-// moves what must move, and from L2 the labels C times and the parts once per chunk; a block per
-// sample (wide.cuh), with column y from L2 for each.
+// Thread mappings: a block per few labels and chunk of samples up to 128 classes (grouped.cuh),
+// which moves what must move, and from L2 the labels once per group of classes and the parts once
+// per chunk; a block per sample (wide.cuh), with column y from L2 for each.
 #pragma once
 
 #include "clean_posterior_sample.cuh"

@@ -2,9 +2,10 @@
 //
 // A column of the parts is R C numbers, far more than a sample's own C + R, and neighbouring
 // samples have different labels. So a block takes a few labels and a chunk of the samples: it looks
-// through their labels (eight bytes each), lists those that have one of its own (label_list.cuh),
-// and brings their columns to shared memory: once for all of them up to 31 parts (32, of fewer than
-// 128 classes), else a piece at a time for every round of the block's warps.
+// through the chunk's labels, lists the samples that have one of its own (label_list.cuh), and
+// brings the columns of its labels to shared memory: once, if all parts fit, else a piece at a time
+// for every round of the block's warps. There is one such block on a multiprocessor, so that labels
+// are looked through, and parts staged, as few times as possible.
 //
 // A warp takes K samples of one label at a time. Their columns of T(x) are formed with the classes
 // divided among all 32 lanes, so that what is read of the parts serves K samples. For the rest a
@@ -55,7 +56,7 @@ struct GroupedBlock {
     return reinterpret_cast<PartWeights<T, K>*>(shared + layout.weights) +
            warp_id() * layout.staged_parts;
   }
-  // A row of the chunk's, with 32 bits for offsets in it if kVectors.
+  // A row of the chunk; if kVector, 32 bits are enough for offsets in it.
   template <class Number>
   __device__ __forceinline__ const Number* row_of(const Rows<const Number>& rows,
                                                   int position) const {
@@ -79,8 +80,8 @@ struct GroupedBlock {
     const int classes = batch.classes;
     return rows + int64_t(blockIdx.x) * (layout.length * classes) + position * classes;
   }
-  // A sample's logits and weights, 32 bytes to a lane. They are on their way while samples are
-  // listed; without that, DRAM would be idle for a third of the time.
+  // Asks for a sample's logits and weights, 32 bytes to a lane. They are on their way while samples
+  // are listed: DRAM would be idle for long without.
   __device__ __forceinline__ void prefetch_sample(int position) const {
     if constexpr (kVector) {
       constexpr int kHalf = kWarp / 2, kSector = 32;
@@ -108,16 +109,16 @@ struct GroupedBlock {
   }
 };
 
-// The block's columns from `part` on, on their way to shared memory: of `rows` parts of all labels, a
-// row to each of the first kColumnWarps warps in turn. Others have no need to wait for them.
 constexpr int kColumnWarps = kGroupedWarps / 2;
 
+// The block's columns on their way to shared memory: parts from `part` on of all its labels, each a
+// row, which the first kColumnWarps warps take in turn.
 template <class Block>
 struct GroupedColumns {
   using T = typename Block::T;
   using Entries = typename Block::Entries;
   static constexpr int E = sizeof(Entries) / sizeof(T), kHeld = 7;
-  int first, rows;  // of all labels' parts
+  int first, rows;  // of [C R, C]
   Entries held[kHeld];
 
   __device__ __forceinline__ GroupedColumns(const Block& block, int part) {
@@ -196,9 +197,8 @@ struct GroupedWeights {
 
 // sums += `count` parts of a column: lane l has classes E l onwards, of all K samples.
 template <class T, int K, int E>
-__device__ __forceinline__ void add_parts(int count,
-                                          const Vector<T, E>* column,        // shared
-                                          const PartWeights<T, K>* weights,  // shared
+__device__ __forceinline__ void add_parts(int count, const Vector<T, E>* column,  // shared
+                                          const PartWeights<T, K>* weights,       // shared
                                           T (&sums)[K][E]) {
   const auto add = [&](const T(&weight)[K], const Vector<T, E>& entries) {
 #pragma unroll
@@ -280,7 +280,8 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
 #pragma unroll
       for (int s = 0; s < K; ++s) sums[s][e] = base;
     }
-    const Vector<T, E>* const column = block.columns() + block.column_of(entry) * layout.staged_parts +
+    const Vector<T, E>* const column = block.columns() +
+                                       block.column_of(entry) * layout.staged_parts +
                                        (E * lane_id() < classes ? lane_id() : 0) * layout.pitch;
 #pragma unroll 1
     for (int part = 0; part < parts; part += layout.staged_parts) {

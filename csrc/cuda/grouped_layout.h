@@ -12,7 +12,7 @@ constexpr int kGroupedMaxClasses = 128;
 // K, the samples of a warp at once: as many as there are registers for, with E classes in a lane.
 template <class T, int E>
 constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? 4 : 2;
-// That of the losses.
+// That of the losses, forward.
 template <class T, int E, bool kVector, bool kSlack>
 constexpr int kGroupedLossSamples = kVector && !kSlack ? 4 : kGroupedSamples<T, E>;
 constexpr int kStagedParts = 32;  // at most
@@ -21,13 +21,12 @@ constexpr int kStagedParts = 32;  // at most
 constexpr int kGroupedLabels = 7, kRestSlot = kGroupedLabels, kGroupedSlots = kGroupedLabels + 1;
 constexpr int kLongestChunk = 4096;  // of samples
 
-
 struct GroupedLayout {
   int chunks, length, last_length;  // of samples; the grid is [chunks, groups of labels]
-  int labels;          // of a group
-  int staged_parts;    // of each at a time: all, or else there is one label
-  // The columns are [lanes, pitch] vectors of E numbers: lane l's classes of all staged parts follow
-  // each other. A pitch that is odd takes lanes to different banks.
+  int labels;                       // of a group
+  int staged_parts;                 // of each at a time: all, or else there is one label
+  // The columns are [lanes, pitch] vectors of E numbers: lane l's classes of all staged parts
+  // follow each other. A pitch that is odd takes lanes to different banks.
   int pitch;
   // Where the rest begins, in bytes.
   int weights;  // [warps, staged_parts, K] numbers; before that, which labels there are
@@ -40,7 +39,7 @@ struct GroupedLayout {
 
 // For K samples of a warp at once, and `bytes` of a number.
 inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int K, int bytes) {
-  constexpr int64_t kProcessors = 80, kShortest = 256;
+  constexpr int64_t kShortest = 256;  // chunk
   constexpr int kRoom = 64 * 1024 - 64;  // of a block, on the GPUs that have least; some is static
   const int E = classes <= 32 ? 1 : 4;
   const auto up = [](int64_t x) { return static_cast<int>(ceil_div(x, 16) * 16); };

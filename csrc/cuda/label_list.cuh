@@ -97,8 +97,8 @@ struct ChunkLabels {
 };
 
 // Lists what was found among `count` labels, with each slot's samples filled up to a multiple of K,
-// and leaves in counts[kGroupedSlots] how many times K there are. By all threads: four warps have a slot, and each lane of
-// these a word. Barriers before and after are left to the caller.
+// and leaves in counts[kGroupedSlots] how many times K there are. By all threads: four warps have a
+// slot, and each lane of these a word. Barriers before and after are left to the caller.
 template <int K>
 __device__ __forceinline__ void list_labels(const FoundLabels* found, int count,
                                             int* counts,  // shared, [kGroupedSlots + 1]
@@ -144,7 +144,8 @@ __device__ __forceinline__ void list_labels(const FoundLabels* found, int count,
     list[at] = static_cast<uint16_t>(bits);
     if (at < last) continue;
 #pragma unroll 1
-    for (int filler = at + 1; filler % K; ++filler) list[filler] = static_cast<uint16_t>(bits | 0x8000);
+    for (int filler = at + 1; filler % K; ++filler)
+      list[filler] = static_cast<uint16_t>(bits | 0x8000);
   }
 }
 

@@ -39,8 +39,8 @@ __device__ __forceinline__ void sum_block(double& loss, double& weight,
   weight = __shfl_xor_sync(0xffffffffu, loss, kHalf);
 }
 
-// Sums over a warp, in all its lanes: losses are added up in lanes 0 to 15 and weights in the others,
-// by one butterfly for both.
+// Sums over a warp, in all its lanes: losses are added up in lanes 0 to 15 and weights in the
+// others, by one butterfly for both.
 __device__ __forceinline__ void sum_warp(double& loss, double& weight) {
   constexpr int kHalf = kWarp / 2;
   const int what = lane_id() / kHalf;

@@ -33,7 +33,8 @@ struct GroupedPlan {
     // For offsets in a chunk to be of 32 bits.
     constexpr int64_t kMostStride = (int64_t(1) << 31) / kLongestChunk - 1;
     const auto &logits = batch.logits, &weights = batch.weights;
-    if (batch.classes <= kWarp || batch.classes % 4 != 0 || sizeof(Accumulation<S>) != 4) return false;
+    if (batch.classes <= kWarp || batch.classes % 4 != 0 || sizeof(Accumulation<S>) != 4)
+      return false;
     return logits.stride == 1 && logits.row_stride % 4 == 0 && logits.row_stride <= kMostStride &&
            is_aligned(logits.data, 4 * sizeof(S)) && is_aligned(batch.columns, 16) &&
            (!batch.slack || is_aligned(batch.row_sums, 16)) && batch.labels.stride == 1 &&

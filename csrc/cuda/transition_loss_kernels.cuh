@@ -8,8 +8,9 @@
 // that is 4.8 and 8.1 MB at (N, C, R) = (8192, 100, 20).
 //
 // Thread mappings, by the number of classes (grouped.cuh, wide.cuh):
-//   grouped   C <= 128    a block per label and chunk of samples, column y in shared memory. Moves
-//                         what must move; from L2, the labels C times, the parts once per chunk.
+//   grouped   C <= 128    a block per few labels and chunk of samples, column y in shared memory.
+//                         Moves what must move; from L2, the labels once per group of classes, the
+//                         parts once per chunk.
 //   wide      the rest    a block per sample, column y from L2 for each.
 // With slack, row_sums.h goes first.
 #pragma once
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
   constexpr int kPlaces = K * kGroupedWarps;
   // What the first lane of each sample's has seen.
   PTD_DYNAMIC_SHARED(unsigned char, shared);
-  auto* const seen = reinterpret_cast<double(*)[kPlaces]>(shared + layout.seen);
+  auto* const seen = reinterpret_cast<double (*)[kPlaces]>(shared + layout.seen);
   const int place = warp_id() * K + own_sample<K>();
   if (sample_lane<K>() == 0) seen[0][place] = seen[1][place] = 0.0;
   SampleTeam<T, K> team;
