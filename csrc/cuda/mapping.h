@@ -32,7 +32,8 @@ struct GroupedPlan {
   static bool has_vectors(const LabelBatch<S>& batch) {
     // For offsets in a chunk to be of 32 bits.
     constexpr int64_t kMostStride = (int64_t(1) << 31) / kLongestChunk - 1;
-    const auto &logits = batch.logits, &weights = batch.weights;
+    const auto& logits = batch.logits;
+    const auto& weights = batch.weights;
     if (batch.classes <= kWarp || batch.classes % 4 != 0 || sizeof(Accumulation<S>) != 4)
       return false;
     return logits.stride == 1 && logits.row_stride % 4 == 0 && logits.row_stride <= kMostStride &&
