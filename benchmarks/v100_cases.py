@@ -63,7 +63,7 @@ GroupedLayout = structure(
     length=I32,
     last_length=I32,
     labels=I32,
-    **{f"f{i}": I32 for i in range(6)},
+    **{f"f{i}": I32 for i in range(7)},
 )
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 

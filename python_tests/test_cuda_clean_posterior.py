@@ -44,7 +44,9 @@ def check(batch, wanted=NAMES, seed=0, shift=False):
 
 
 @pytest.mark.parametrize("slack", [None, 1e-3, 0.3])
-@pytest.mark.parametrize("size", [(33, 10, 20), (32, 2, 1), (9, 33, 10), (9, 100, 20), (3, 130, 5)])
+@pytest.mark.parametrize(
+    "size", [(33, 10, 20), (32, 2, 1), (9, 33, 10), (33, 40, 7), (9, 100, 20), (3, 130, 5)]
+)
 def test_all_gradients(size, slack):
     check(batch_of(*size, slack))
 

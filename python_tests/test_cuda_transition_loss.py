@@ -46,6 +46,7 @@ def check(batch, wanted=NAMES, seed=0, **options):
 
 
 SIZES = [(33, 10, 20), (17, 14, 10), (33, 20, 33), (9, 33, 1), (9, 100, 20), (3, 130, 5)]
+SIZES += [(33, 40, 7), (29, 37, 21)]  # an odd number of parts, with two samples to a warp
 
 
 @pytest.mark.parametrize("importance", IMPORTANCES)
@@ -136,6 +137,21 @@ def test_all_ignored(c):
         loss, grads = run_loss(batch, reduction=reduction, wanted=NAMES)
         torch.testing.assert_close(loss, torch.full_like(loss, expected), equal_nan=True)
         assert all((grad == 0).all() for grad in grads.values())
+
+
+# Blocks of several labels, of which the last has fewer.
+@pytest.mark.parametrize(("n", "c", "beyond"), [(4096, 37, 39), (8192, 15, 15)])
+@pytest.mark.parametrize("slack", [None, 0.01])
+def test_ignored_label_right_after_the_last_class(n, c, beyond, slack):
+    batch = batch_of(n, c, 3, slack)
+    batch.labels[::9] = batch.ignore_index = beyond
+    check(batch, wanted=("logits",), reduction="mean")
+    batch.ignore_index = -100
+    loss, grads = run_loss(batch, reduction="none", wanted=NAMES if slack else NAMES[:-1])
+    assert loss[::9].isnan().all()
+    assert not loss[1::9].isnan().any()
+    assert not grads["logits"][::9].any()
+    assert all(grad.isfinite().all() for grad in grads.values())
 
 
 @pytest.mark.parametrize("c", MAPPINGS)

@@ -48,13 +48,18 @@ struct GroupedBlock {
   __device__ __forceinline__ int first_label() const {
     return static_cast<int>(blockIdx.y) * layout.labels;
   }
+  // How many there are: the last block may have fewer.
+  __device__ __forceinline__ int labels() const {
+    const int left = batch.classes - first_label();
+    return left < layout.labels ? left : layout.labels;
+  }
   __device__ __forceinline__ Entries* columns() const { return reinterpret_cast<Entries*>(shared); }
   __device__ __forceinline__ FoundLabels* found() const {
     return reinterpret_cast<FoundLabels*>(shared + layout.weights);
   }
   __device__ __forceinline__ PartWeights<T, K>* weights() const {
     return reinterpret_cast<PartWeights<T, K>*>(shared + layout.weights) +
-           warp_id() * layout.staged_parts;
+           warp_id() * layout.weight_rows;
   }
   // A row of the chunk; if kVector, 32 bits are enough for offsets in it.
   template <class Number>
@@ -122,12 +127,11 @@ struct GroupedColumns {
   Entries held[kHeld];
 
   __device__ __forceinline__ GroupedColumns(const Block& block, int part) {
-    const int label = block.first_label(), left = block.batch.classes - label;
-    first = label * block.batch.parts + part;
-    rows = block.parts_from(part) * (left < block.layout.labels ? left : block.layout.labels);
+    first = block.first_label() * block.batch.parts + part;
+    rows = block.parts_from(part) * block.labels();
   }
   __device__ __forceinline__ Entries load(const Block& block, int row) const {
-    const int classes = block.batch.classes;  // at most 128, and 256 parts: offsets have 32 bits
+    const int classes = block.batch.classes;  // so few that offsets have 32 bits
     const T* const from = block.batch.columns + ((first + row) * classes + E * lane_id());
     Entries entries;
     if constexpr (Block::kVectors) {
@@ -230,7 +234,7 @@ __device__ __forceinline__ void look_through_labels(const Block& block,
                                                     GroupedColumns<Block>& columns) {
   const LabelView& view = block.batch.labels;
   const ChunkLabels<Block::kVectors, Label> labels(view, block.start(), block.samples());
-  labels.find(block.batch.classes, block.first_label(), block.layout.labels, block.found(),
+  labels.find(block.batch.classes, block.first_label(), block.labels(), block.found(),
               [&](int position) { block.prefetch_sample(position); });
   columns.load(block);
 }

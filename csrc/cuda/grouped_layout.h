@@ -28,8 +28,9 @@ struct GroupedLayout {
   // The columns are [lanes, pitch] vectors of E numbers: lane l's classes of all staged parts
   // follow each other. A pitch that is odd takes lanes to different banks.
   int pitch;
+  int weight_rows;  // a part's weights each: an even number, for two are one vector
   // Where the rest begins, in bytes.
-  int weights;  // [warps, staged_parts, K] numbers; before that, which labels there are
+  int weights;  // [warps, weight_rows, K] numbers; before that, which labels there are
   int list;     // of samples, two bytes each
   int seen;     // [2, warps K] doubles: losses and weights
   int bytes;
@@ -39,15 +40,16 @@ struct GroupedLayout {
 
 // For K samples of a warp at once, and `bytes` of a number.
 inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int K, int bytes) {
-  constexpr int64_t kShortest = 256;  // chunk
+  constexpr int64_t kShortest = 256;     // chunk
   constexpr int kRoom = 64 * 1024 - 64;  // of a block, on the GPUs that have least; some is static
   const int E = classes <= 32 ? 1 : 4;
   const auto up = [](int64_t x) { return static_cast<int>(ceil_div(x, 16) * 16); };
   const auto column_bytes = [&](int rows) {
     return up(ceil_div(classes, E) * (rows | 1) * E * bytes);
   };
+  const auto weight_rows = [](int staged) { return (staged + 1) / 2 * 2; };
   const auto weight_bytes = [&](int staged) {
-    const int weights = kGroupedWarps * K * staged * bytes;
+    const int weights = kGroupedWarps * K * weight_rows(staged) * bytes;
     const int found = kLongestChunk / 32 * 16;
     return up(weights > found ? weights : found);
   };
@@ -78,6 +80,7 @@ inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int
   }
   layout.last_length = static_cast<int>(samples - int64_t(layout.chunks - 1) * layout.length);
   layout.pitch = layout.labels * layout.staged_parts | 1;
+  layout.weight_rows = weight_rows(layout.staged_parts);
   layout.weights = column_bytes(layout.labels * layout.staged_parts);
   layout.list = layout.weights + weight_bytes(layout.staged_parts);
   layout.seen = layout.list + list_bytes(layout.length);

@@ -158,7 +158,7 @@ __device__ __forceinline__ void with_lone_slack(const LabelBatch<S>& batch,
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     const float sum = v < classes ? sums[v] : 1.0f;
-    const float quotient = __fdividef(clamp_entry(share.column[v]), sum);
+    const float quotient = quick_quotient(clamp_entry(share.column[v]), sum);
     share.column[v] = v >= classes ? 0.0f : sum == 0.0f ? 1.0f / float(classes) : quotient;
   }
   float* const done = tile_of_warp(layout, shared);

@@ -134,6 +134,10 @@ __device__ __forceinline__ float quick_exp(float x) {
 }
 __device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 
+// x / y to a few units in the last place; zero if y is above 2^126.
+__device__ __forceinline__ float quick_quotient(float x, float y) { return __fdividef(x, y); }
+__device__ __forceinline__ double quick_quotient(double x, double y) { return x / y; }
+
 // NVRTC has no <math.h>, so no INFINITY.
 template <class T>
 __device__ __forceinline__ T infinity();

@@ -58,7 +58,7 @@ __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const L
   T factor = T(0);
   if (counted) {
     factor = grads.grad_loss[n * grads.grad_stride] * class_weight_of(rule, label);
-    if (grads.total_weight) factor /= *grads.total_weight;
+    if (grads.total_weight) factor = quick_quotient(factor, *grads.total_weight);
   }
   const Smoothing<T> smooth(batch);
   const int y = class_or_first(label);
