@@ -101,7 +101,9 @@ def test_transition_loss(n, c, r, slack, dtype, layout):
     class_weight = torch.rand(c, dtype=parts.dtype)
     tensors = (rows(logits), labels, weights, parts_layout(parts), None, slack, class_weight)
     emulated, expected = emulated_operators(), torch.ops.ptd_ext
-    for importance, reduction in itertools.product((0, 1, 2), (0, 1, 2)):
+    every = itertools.product((0, 1, 2), (0, 1, 2))
+    # Many classes take many threads, and the emulator its time: each of both once.
+    for importance, reduction in every if c < 40 else ((0, 1), (1, 2), (2, 0)):
         options = (importance, 1.5, reduction, -100, 1e-8)
         loss, total, saved = emulated.transition_loss(*tensors, *options)
         wanted, wanted_total, wanted_saved = expected.transition_loss(*tensors, *options)
