@@ -16,16 +16,39 @@ __device__ __forceinline__ void write_loss(const LossOutputs<T>& out, double los
   *out.total_weight = T(weight);
 }
 
-// Sums over the block, of at most kWarps warps, in thread 0 alone. Losses are added up in lanes 0
-// to 15 and weights in the others, by one butterfly for both.
+// A block leaves its sums. Whether it is the last to do so; called by one thread.
+template <class T>
+__device__ __forceinline__ bool leave_sums(const LossOutputs<T>& out, unsigned block,
+                                           unsigned blocks, double loss, double weight) {
+  out.partials[2 * block] = loss;
+  out.partials[2 * block + 1] = weight;
+  __threadfence();
+  return atomicAdd(out.ticket, 1u) == blocks - 1;
+}
+
+// Sums over a warp, by one butterfly for both: of losses in lanes 0 to 15, of weights in the
+// others.
+__device__ __forceinline__ double sum_halves(double loss, double weight) {
+  constexpr int kHalf = kWarp / 2;
+  const bool of_weights = lane_id() >= kHalf;
+  double sum = of_weights ? weight : loss;
+  sum += __shfl_xor_sync(0xffffffffu, of_weights ? loss : weight, kHalf);
+  return lanes_sum<kHalf>(sum);
+}
+
+// Sums over a warp, in lane 0 alone.
+__device__ __forceinline__ void sum_warp(double& loss, double& weight) {
+  loss = sum_halves(loss, weight);
+  weight = __shfl_xor_sync(0xffffffffu, loss, kWarp / 2);
+}
+
+// Sums over the block, of at most kWarps warps, in thread 0 alone.
 template <int kWarps>
 __device__ __forceinline__ void sum_block(double& loss, double& weight,
                                           double (&scratch)[2][kWarps]) {
   constexpr int kHalf = kWarp / 2;
   const int what = lane_id() / kHalf, warps = static_cast<int>(blockDim.x) / kWarp;
-  double sum = what ? weight : loss;
-  sum += __shfl_xor_sync(0xffffffffu, what ? loss : weight, kHalf);
-  sum = lanes_sum<kHalf>(sum);
+  double sum = sum_halves(loss, weight);
   if (lane_id() % kHalf == 0) scratch[what][warp_id()] = sum;
   __syncthreads();
   if (warp_id() > 0) return;
@@ -37,19 +60,6 @@ __device__ __forceinline__ void sum_block(double& loss, double& weight,
   }
   loss = lanes_sum<kHalf>(sum);
   weight = __shfl_xor_sync(0xffffffffu, loss, kHalf);
-}
-
-// Sums over a warp, in all its lanes: losses are added up in lanes 0 to 15 and weights in the
-// others, by one butterfly for both.
-__device__ __forceinline__ void sum_warp(double& loss, double& weight) {
-  constexpr int kHalf = kWarp / 2;
-  const int what = lane_id() / kHalf;
-  double sum = what ? weight : loss;
-  sum += __shfl_xor_sync(0xffffffffu, what ? loss : weight, kHalf);
-  sum = lanes_sum<kHalf>(sum);
-  const double other = __shfl_xor_sync(0xffffffffu, sum, kHalf);
-  loss = what ? other : sum;
-  weight = what ? sum : other;
 }
 
 // Called once by one warp of every block, with the sums of what each lane has seen.
@@ -64,14 +74,8 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, d
   }
   sum_warp(loss, weight);
   if (blocks > 1) {
-    unsigned ticket = 0;
-    if (lane_id() == 0) {
-      out.partials[2 * block] = loss;
-      out.partials[2 * block + 1] = weight;
-      __threadfence();
-      ticket = atomicAdd(out.ticket, 1u);
-    }
-    if (__shfl_sync(0xffffffffu, ticket, 0) != blocks - 1) return;
+    const bool is_last = lane_id() == 0 && leave_sums(out, block, blocks, loss, weight);
+    if (!__any_sync(0xffffffffu, is_last)) return;
     const volatile double* partials = out.partials;  // of other blocks: not from this one's cache
     loss = weight = 0.0;
 #pragma unroll 1
@@ -109,12 +113,7 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, double lo
     if (threadIdx.x == 0) write_loss(out, loss, weight);
     return;
   }
-  if (threadIdx.x == 0) {
-    out.partials[2 * block] = loss;
-    out.partials[2 * block + 1] = weight;
-    __threadfence();
-    is_last = atomicAdd(out.ticket, 1u) == blocks - 1;
-  }
+  if (threadIdx.x == 0) is_last = leave_sums(out, block, blocks, loss, weight);
   __syncthreads();
   if (!is_last) return;
   const volatile double* partials = out.partials;  // of other blocks: not from this one's cache

@@ -115,10 +115,9 @@ struct LoadingPlan {
   explicit LoadingPlan(const TransitionBatch<float>& batch) {
     // Large blocks read the parts less often; small ones divide samples more evenly among the
     // multiprocessors of a V100. Where both take as long, large ones.
-    constexpr int64_t kMultiprocessors = 80;
     const LoadingPlan large(batch, 16, 12), small(batch, 8, 4);
     const auto longest = [&](const LoadingPlan& plan) {
-      return ceil_div(plan.grid, kMultiprocessors) * plan.tiles;
+      return ceil_div(plan.grid, kProcessors) * plan.tiles;
     };
     *this = !small.grid || (large.grid && longest(large) <= longest(small)) ? large : small;
   }

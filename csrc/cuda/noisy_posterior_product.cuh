@@ -41,12 +41,10 @@ struct ProductSums {
 };
 
 // A block's place in the batch, and its shared memory.
-struct ProductBlock {
-  const TiledBatch& batch;
+struct ProductBlock : LoadingBlock {
   const ProductLayout& layout;
   float* shared;
 
-  __device__ __forceinline__ int warps() const { return static_cast<int>(blockDim.x) / kWarp; }
   __device__ __forceinline__ int64_t first() const {
     return int64_t(block_number()) * layout.slots;
   }
@@ -64,16 +62,6 @@ struct ProductBlock {
            (rest < 0 ? at / 4 * kProductEach + at % 4 : rest / 2 * kProductEach + 4 + rest % 2);
   }
 
-  // Warps that multiply come first.
-  __device__ __forceinline__ int multiplying() const { return batch.tiles * batch.sharing; }
-  __device__ __forceinline__ bool multiplies() const { return warp_number() < multiplying(); }
-  __device__ __forceinline__ Turns of_all() const {
-    return {static_cast<int>(thread_number()), static_cast<int>(blockDim.x)};
-  }
-  __device__ __forceinline__ Turns of_loading() const {
-    const int before = multiplying() * kWarp;
-    return {static_cast<int>(thread_number()) - before, static_cast<int>(blockDim.x) - before};
-  }
   // Number of this lane, of all that have a row.
   __device__ __forceinline__ int lane_of_row() const {
     return warp_number() % batch.sharing * kProductLanes + lane_number() % kProductLanes;

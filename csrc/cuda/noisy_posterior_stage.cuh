@@ -118,4 +118,21 @@ __device__ __forceinline__ void stage_tile_weights(const TiledBatch& batch, int6
   }
 }
 
+// A block some of whose warps load while the others multiply.
+struct LoadingBlock {
+  const TiledBatch& batch;
+
+  __device__ __forceinline__ int warps() const { return static_cast<int>(blockDim.x) / kWarp; }
+  // Warps that multiply come first.
+  __device__ __forceinline__ int multiplying() const { return batch.tiles * batch.sharing; }
+  __device__ __forceinline__ bool multiplies() const { return warp_number() < multiplying(); }
+  __device__ __forceinline__ Turns of_all() const {
+    return {static_cast<int>(thread_number()), static_cast<int>(blockDim.x)};
+  }
+  __device__ __forceinline__ Turns of_loading() const {
+    const int before = multiplying() * kWarp;
+    return {static_cast<int>(thread_number()) - before, static_cast<int>(blockDim.x) - before};
+  }
+};
+
 }  // namespace ptd

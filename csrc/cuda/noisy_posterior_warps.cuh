@@ -31,26 +31,14 @@ struct WarpsLayout {
 };
 
 // A block's place in the batch, and its shared memory.
-struct WarpsBlock {
+struct WarpsBlock : LoadingBlock {
   using Tile = WarpsTile;
   using Place = Tile::Place<1>;
-  const TiledBatch& batch;
   const WarpsLayout& layout;
   float* shared;
 
-  __device__ __forceinline__ int warps() const { return static_cast<int>(blockDim.x) / kWarp; }
   __device__ __forceinline__ int64_t first() const {
     return int64_t(block_number()) * (batch.tiles * Tile::kSamples);
-  }
-  // Warps that multiply come first.
-  __device__ __forceinline__ int multiplying() const { return batch.tiles * batch.sharing; }
-  __device__ __forceinline__ bool multiplies() const { return warp_number() < multiplying(); }
-  __device__ __forceinline__ Turns of_all() const {
-    return {static_cast<int>(thread_number()), static_cast<int>(blockDim.x)};
-  }
-  __device__ __forceinline__ Turns of_loading() const {
-    const int before = multiplying() * kWarp;
-    return {static_cast<int>(thread_number()) - before, static_cast<int>(blockDim.x) - before};
   }
   // The sample of a slot; none beyond the batch's last, or where the slot is not used.
   static __device__ __forceinline__ int sample(int slot) {
