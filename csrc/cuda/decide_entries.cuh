@@ -1,4 +1,5 @@
-// How a block fills its table of decided entries (decided.cuh), between two barriers and before.
+// How a block fills its table of decided entries (decided.cuh): what is decided is left before one
+// barrier, and what follows from it before another.
 //
 // Four lanes of a warp have an entry, eight lanes apart, so that the eight entries of a warp are
 // neighbours in memory, and their bits in a ballot make a byte. A lane has five of the parts: those
@@ -10,6 +11,7 @@
 
 namespace ptd {
 
+// A lane's share of an entry.
 class EntryShare {
   static constexpr int kLanes = 4, kEntries = kWarp / kLanes;  // of an entry; of a warp
   static constexpr int kParts = kSlackParts / kLanes;
@@ -68,7 +70,7 @@ class EntryShare {
     slack = inside ? slack_at(batch, i, k) : 0.0f;
   }
 
-  // Before the first barrier: parts, and what is decided.
+  // Before the first barrier: the parts, and what is decided.
   __device__ __forceinline__ void decide_entry(int classes, DecidedTable& table) {
     const int k = entry() / kLoneClasses, i = entry() % kLoneClasses;
     float least = of[0], most = of[0], sum = of[0];
@@ -101,8 +103,8 @@ class EntryShare {
     make_test(most, known && least >= 0.0f, 1u << i);
   }
 
-  // Between the two: tests, one after another, and after the last some that none fails, for those
-  // that are tested together with it.
+  // Between the barriers: tests, one after another, and after the last some that none fails, for
+  // those that are tested together with it.
   __device__ __forceinline__ void place_test(const EntryBits& open, DecidedTable& table) const {
     const int at = entry() / kWarp;
     const unsigned bit = 1u << entry() % kWarp;
@@ -120,7 +122,6 @@ class EntryShare {
     to[quarter()] = past >= 0 ? 0u : word;
     to[kLanes + quarter()] = past >= 0 ? 0u : rest;
   }
-
 };
 
 // And sums over k, by the last warps, which have the fewest samples: a thread has sum [i][j], and
@@ -132,15 +133,15 @@ __device__ __forceinline__ void add_up_rows(const EntryBits& open, DecidedTable&
   const EntryBits never = table.is_never_clamped;
   const bool a_sum = t < kRowBits;
   const int i = a_sum ? t / kSums : t - kRowBits, j = t % kSums;
-  const auto row = [i](const EntryBits& bits, int k) {
-    const int at = kLoneClasses * k;  // and the row
+  const auto is_set = [i](const EntryBits& bits, int k) {
+    const int at = kLoneClasses * k;  // of row 0
     const unsigned high = at / kWarp < 3 ? bits.of[at / kWarp + 1] : 0u;
     return (uint64_t(high) << 32 | bits.of[at / kWarp]) >> i >> at % kWarp & 1u;
   };
   if (!a_sum) {
     unsigned mask = 0;
 #pragma unroll
-    for (int k = 0; k < kLoneClasses; ++k) mask |= unsigned(row(open, k)) << k;
+    for (int k = 0; k < kLoneClasses; ++k) mask |= unsigned(is_set(open, k)) << k;
     table.undecided[i] = mask;
     return;
   }
@@ -148,8 +149,8 @@ __device__ __forceinline__ void add_up_rows(const EntryBits& open, DecidedTable&
 #pragma unroll
   for (int k = 0; k < kLoneClasses; ++k) {
     const float part = table.part[i][k][j];
-    if (row(never, k)) linear += part;
-    if (row(open, k)) undecided += part;
+    if (is_set(never, k)) linear += part;
+    if (is_set(open, k)) undecided += part;
   }
   table.never[i][j] = linear;
   table.all[i][j] = linear + undecided;

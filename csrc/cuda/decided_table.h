@@ -7,7 +7,6 @@ namespace ptd {
 
 constexpr int kLoneClasses = 10;  // the most that a lane alone has registers for
 constexpr int kSlackParts = 20;   // the same, with slack
-constexpr int kKeptLogits = 6;    // of a sample, in shared memory while row sums are added up
 
 // Whether an entry is positive, as a lane asks it of its own weights: if the products of the bytes
 // of `part` and of the weights come to no less than -margin, it is.
@@ -18,7 +17,7 @@ struct alignas(16) EntryTest {
   unsigned padding;
 };
 
-constexpr int kTestsAtOnce = 2;  // by a lane
+constexpr int kTestsAtOnce = 3;  // by a lane
 
 // A bit for each entry (i, k), at 10 k + i.
 struct alignas(16) EntryBits {
@@ -38,9 +37,8 @@ struct alignas(16) DecidedTable {
   float never[kLoneClasses][kLinearPitch];  // and those that are never clamped
   EntryTest tests[kEntries + kTestsAtOnce - 1];
   EntryBits is_open, is_never_clamped;
-  unsigned undecided[kLoneClasses];   // a bit for each k
-  int count;                          // of tests
-  unsigned char label[kMostThreads];  // of each thread's sample, from kBad on
+  unsigned undecided[kLoneClasses];  // a bit for each k
+  int count;                         // of tests
 };
 
 }  // namespace ptd

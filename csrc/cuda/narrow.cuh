@@ -24,8 +24,8 @@ struct NarrowRange {
       : NarrowRange(samples, blockIdx.x * (blockDim.x / kWarp) + warp_id()) {}
   __device__ __forceinline__ NarrowRange(int64_t samples, unsigned turn)
       : turn(turn), first(int64_t(turn) * kSamples) {
-    const unsigned whole = static_cast<unsigned>(samples / kSamples);
-    const int rest = static_cast<int>(samples % kSamples);
+    const unsigned whole = static_cast<unsigned>(uint64_t(samples) / kSamples);
+    const int rest = static_cast<int>(uint64_t(samples) % kSamples);
     count = turn < whole ? kSamples : turn == whole ? rest : 0;
   }
   // Where their rows of `width` start: one product of 32 bits.

@@ -62,8 +62,7 @@ struct TileInFlight {
                                         S* tile) const {  // [count, width]
     if (rows.flat) {
       held.store(reinterpret_cast<uint4*>(tile), range.count * width / kPerVector);
-      return copy_flat(rows.data + range.start(width), tile, range.count * width,
-                       kVectors * kWarp);
+      return copy_flat(rows.data + range.start(width), tile, range.count * width, kVectors * kWarp);
     }
 #pragma unroll 1
     for (int t = lane_id(); t < range.count * width; t += kWarp) {
