@@ -145,3 +145,38 @@ def test_results_repeat(size):
     batch = batch_of(*size, 0.01, seed=7)
     first, second = (run_loss(batch, seed=s, switch_probability=0.1)[0] for s in (0, 1))
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("undecided", [0, 1, 2, 3, 4, 5, 6, 7, 99, 100])
+@pytest.mark.parametrize("r", [2, 20])
+def test_numbers_of_undecided_entries(undecided, r):
+    """Lanes test some at a time, and the last of them together with nothing."""
+    batch = batch_of(37, 10, r, 0.0, seed=12)
+    for e in torch.randperm(100, generator=torch.Generator().manual_seed(undecided))[:undecided]:
+        i, k = divmod(int(e), 10)
+        batch.slack[i, k] = -batch.parts[:, i, k].quantile(0.3)
+    check_posterior(batch)
+
+
+def apart(tensor):
+    """Every other number of every third row."""
+    wide = tensor.new_full((3 * tensor.shape[0], 2 * tensor.shape[1] + 1), math.nan)
+    wide[::3, 1::2] = tensor
+    return wide[::3, 1::2]
+
+
+def off_a_boundary(tensor):
+    return torch.cat([torch.zeros(1), tensor.flatten()])[1:].view(tensor.shape)
+
+
+@pytest.mark.parametrize("layout", [torch.clone, apart, off_a_boundary])
+@pytest.mark.parametrize("r", [1, 2, 7, 16, 19, 20])
+@pytest.mark.parametrize(("n", "c"), [(0, 10), (1, 10), (16, 3), (17, 9), (67, 10)])
+def test_layouts_of_weights_and_labels(n, c, r, layout):
+    batch = batch_of(n, c, r, 0.02, seed=13)
+    batch.weights = layout(batch.weights)
+    check_both(batch)
+    batch.labels = batch.labels.int()
+    check_posterior(batch)
+    batch.labels = torch.stack([batch.labels, batch.labels + 1000], 1)[:, 0]
+    check_posterior(batch)

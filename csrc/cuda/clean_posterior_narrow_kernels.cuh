@@ -20,14 +20,14 @@ namespace ptd {
 
 // Rows of the gradient to a warp's tile, once nobody needs what it holds.
 __device__ __forceinline__ void stage_gradient(const float* grad,  // [N, C]
-                                               int64_t first, int count, int classes,
+                                               const NarrowRange<kPairSamples>& range, int classes,
                                                float* tile) {  // [count, C]
   const bool flat = reinterpret_cast<uint64_t>(grad) % 16 == 0;
   const Rows<const float> rows{grad, classes, 1, flat};
   TileInFlight<float, 1> held;
-  held.load(rows, first, count, classes);
+  held.load(rows, range, classes);
   __syncwarp();
-  held.store(rows, first, count, classes, tile);
+  held.store(rows, range, classes, tile);
   __syncwarp();
 }
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ void write_lone(const LabelBatch<S>& batch,
   posterior_of(batch, lone.share, lone.label, team, [&](int v, float q) {
     if (lane_id() < range.count && v < batch.classes) tile[lane_id() * batch.classes + v] = q;
   });
-  write_tile(tile, result, range.first, range.count, batch.classes);
+  write_tile(tile, result, range, batch.classes);
 }
 
 template <class S>
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
         tile.rows[tile.slot * batch.classes + i] = from[v];
       }
     }
-    write_tile(tile.rows, to, range.first, range.count, batch.classes);
+    write_tile(tile.rows, to, range, batch.classes);
   };
   write(sums, batch.row_sums);
   write(q, result);
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const int64_t n = range.first + sample;
   const Share<float, V> share =
       tile.share(sample, class_or_first(label), z, [&](int v) { return tile.kept_sum(n, v); });
-  stage_gradient(grads.grad, range.first, range.count, batch.classes, tile.rows);
+  stage_gradient(grads.grad, range, batch.classes, tile.rows);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     const int i = share.index(v);
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
         if (stored) write_factors<kSlack>(batch, grads.column, share, n, v, du);
       });
   if (!grads.logits) return;
-  write_tile(tile.logits, grads.logits, range.first, range.count, batch.classes);
+  write_tile(tile.logits, grads.logits, range, batch.classes);
 }
 
 // ---- All that is launched, for a compiler that has no launches to see

@@ -123,12 +123,12 @@ __device__ __forceinline__ Lone lone_sample(const LabelBatch<S>& batch, const Na
   // All that is read is under way before any of it is waited for.
   TileInFlight<S, (V * int(sizeof(S)) + 15) / 16> z;
   WeightsInFlight h;
-  z.load(batch.logits, range.first, range.count, classes);
+  z.load(batch.logits, range, classes);
   h.load(batch.weights, range.first, range.count, 0, parts);
   const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample) : 0;
   stage_parts(batch, layout, V > classes, reinterpret_cast<float*>(shared));
   __syncthreads();
-  z.store(batch.logits, range.first, range.count, classes, reinterpret_cast<S*>(tile));
+  z.store(batch.logits, range, classes, reinterpret_cast<S*>(tile));
   __syncwarp();
 
   Lone lone(batch, class_of(batch, y), reinterpret_cast<const S*>(tile), sample, range.count > 0);

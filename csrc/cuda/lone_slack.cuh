@@ -5,17 +5,22 @@
 // different order. Infinite parts come to NaN.
 #pragma once
 
-#include "decided.cuh"
+#include "decide_entries.cuh"
 #include "lone.cuh"
+#include "lone_slack_stage.cuh"
 
 namespace ptd {
 
 // Blocks take turns, so that none has more than a warp more to do than another, and those of one
-// multiprocessor have it for different schedulers. Worked out anew each time, not kept.
-__device__ __forceinline__ NarrowRange<kLoneSamples> turn_of_warp(int64_t samples) {
-  const unsigned block = opaque(blockIdx.x), warp = opaque(threadIdx.x) / kWarp;
-  const unsigned turn = (warp + block / kProcessors) % kNarrowMostWarps;
-  return {samples, int64_t(turn) * gridDim.x + block};
+// multiprocessor have it for different schedulers.
+__device__ __forceinline__ unsigned turn_of_warp() {
+  const unsigned turn = (threadIdx.x / kWarp + blockIdx.x / kProcessors) % kNarrowMostWarps;
+  return turn * gridDim.x + blockIdx.x;
+}
+
+// The samples of a turn, worked out anew each time: a register keeps the turn, not all of this.
+__device__ __forceinline__ NarrowRange<kLoneSamples> samples_of(int64_t samples, unsigned turn) {
+  return {samples, opaque(turn)};
 }
 
 // The lane's own, or of lanes beyond the last the first.
@@ -31,48 +36,6 @@ __device__ __forceinline__ float* tile_of_warp(const NarrowLayout& layout, unsig
 
 static_assert(DecidedTable::kMostThreads == kNarrowMostThreads);
 
-// All parts on their way to the table, by the whole block: ten threads have a row [k][j].
-struct PartsInFlight {
-  static constexpr int kRows = kNarrowMostThreads / kLoneClasses;  // at a time
-  static constexpr int kEach = (kLoneClasses * kSlackParts + kRows - 1) / kRows;
-  float of[kEach];
-
-  template <class S>
-  __device__ __forceinline__ void load(const LabelBatch<S>& batch) {
-    const int classes = batch.classes, i = threadIdx.x % kLoneClasses;
-    const int row = threadIdx.x / kLoneClasses;
-    const float* const from = batch.columns + row * classes + i;
-    const int left = row < kRows && i < classes ? classes * batch.parts - row : 0;
-#pragma unroll
-    for (int a = 0; a < kEach; ++a) of[a] = a * kRows < left ? from[a * kRows * classes] : 0.0f;
-  }
-
-  template <class S>
-  __device__ __forceinline__ void store(const LabelBatch<S>& batch, const NarrowLayout& layout,
-                                        DecidedTable& table) const {
-    const int classes = batch.classes, parts = batch.parts;
-    const int i = threadIdx.x % kLoneClasses, first = threadIdx.x / kLoneClasses;
-#pragma unroll
-    for (int a = 0; a < kEach; ++a) {
-      const int row = first + a * kRows;
-      const int k = static_cast<int>(__umulhi(row * classes, layout.by_column));
-      if (first < kRows && i < classes && k < classes) table.part[i][k][row - k * parts] = of[a];
-    }
-    if (classes == kLoneClasses && parts == kSlackParts) return;
-    // Whatever is beyond the last part has no weight. It is as the first, so that nothing lies
-    // between it and the others.
-#pragma unroll 1
-    for (int e = threadIdx.x; e < kLoneClasses * kLoneClasses * kSlackParts;
-         e += kNarrowMostThreads) {
-      const int entry = e / kSlackParts, j = e % kSlackParts;
-      const int i = entry / kLoneClasses, k = entry % kLoneClasses;
-      const bool inside = i < classes && k < classes;
-      if (inside && j < parts) continue;
-      table.part[i][k][j] = inside ? batch.columns[k * parts * classes + i] : 0.0f;
-    }
-  }
-};
-
 // visit(range, lone, tile) for the samples of a warp that has some, by all threads of the block.
 // Row sums are written then, and the warp's tile is free.
 template <class S, class Visit>
@@ -80,66 +43,47 @@ __device__ __forceinline__ void with_lone_slack(const LabelBatch<S>& batch,
                                                 const NarrowLayout& layout, unsigned char* shared,
                                                 const Visit& visit) {
   constexpr int V = kLoneClasses;
-  const NarrowRange<kLoneSamples> range = turn_of_warp(batch.samples);
+  const unsigned turn = turn_of_warp();
+  const NarrowRange<kLoneSamples> range = samples_of(batch.samples, turn);
   const int classes = batch.classes, parts = batch.parts;
   DecidedTable& table = *reinterpret_cast<DecidedTable*>(shared);
   float* const rows = tile_of_warp(layout, shared);
-  S* const logits = reinterpret_cast<S*>(rows);
   TileInFlight<S, (V * int(sizeof(S)) + 15) / 16> z;
-  WeightsInFlight staged;
-  PartsInFlight all_parts;
+  SlackWeights weights;
+  LabelInFlight y;
+  EntryShare entry;
   // What the whole block waits for comes first: behind the samples of another block it would have
-  // to wait for them. The rest is under way while it decides.
-  const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample_of(range)) : 0;
-  all_parts.load(batch);
-  const int i = threadIdx.x / V, k = threadIdx.x % V;
-  const float slack = i < classes && k < classes ? slack_at(batch, i, k) : 0.0f;
-  if (threadIdx.x < V * V) table.slack[i][k] = slack;
-  all_parts.store(batch, layout, table);
-  table.label[threadIdx.x] = static_cast<unsigned char>(class_of(batch, y) - kBad);
-  __syncwarp();  // loads that take longer are not to be waited for together with those
-  staged.load(batch.weights, range.first, range.count, 0, parts);
-  z.load(batch.logits, range.first, range.count, classes);
+  // to wait for them. Those are on their way to L2 while it decides, weights before what is needed
+  // later. They are loaded when nothing else is waited for: loads share the few counters that the
+  // hardware has for that, and what comes soon would be waited for together with them.
+  entry.load(batch);
+  __syncwarp();
+  prefetch_rows(batch.weights, range, parts, kSlackParts);
+  entry.decide_entry(classes, table);
   __syncthreads();
-  decide_entries(classes, table);
+  if (range.count > 0) prefetch(LabelInFlight::at(batch.labels, range.first + sample_of(range)));
+  prefetch_rows(batch.logits, range, classes, V);
+  const EntryBits open = table.is_open;
+  entry.place_test(open, table);
+  add_up_rows(open, table);
+  __syncwarp();
+  weights.load(batch.weights, range, parts);
   __syncthreads();
-  const NarrowRange<kLoneSamples> here = turn_of_warp(batch.samples);
+  const NarrowRange<kLoneSamples> here = samples_of(batch.samples, turn);
   if (here.count == 0) return;
 
   float h[kSlackParts];
-#pragma unroll
-  for (int j0 = 0; j0 < 4; j0 += 2) {
-    __syncwarp();
-    staged.store(batch.weights, here.first, here.count, j0, parts, rows);
-    if (j0 == 0) staged.load(batch.weights, here.first, here.count, 2, parts);
-    __syncwarp();
-#pragma unroll
-    for (int j = j0; j < kSlackParts; j += 4) {
-      const float2 two =
-          reinterpret_cast<const float2*>(rows + sample_of(here) * kLoneParts)[j / 4];
-      h[j] = two.x;
-      h[j + 1] = two.y;
-    }
-  }
+  weights.turn(rows, h);
+  y.load(batch.labels, here.first + sample_of(here));
   const unsigned entries = (1u << classes) - 1u;
   const bool decided = __all_sync(0xffffffffu, on_simplex(h));
   unsigned failed = decided ? failed_rows(table, h) : entries;
-  __syncwarp();  // weights make room for logits
-  const NarrowRange<kLoneSamples> again = turn_of_warp(batch.samples);
-  z.store(batch.logits, again.first, again.count, classes, logits);
-  __syncwarp();
-  Lone lone(batch, kIgnored, logits, sample_of(again), true);
-  Share<float, V>& share = lone.share;
-  // Logits make room for row sums, and for the time being of registers too.
-  float* const kept = rows + kLoneSamples * V + lane_id();
-#pragma unroll
-  for (int v = 0; v < kKeptLogits; ++v) kept[v * kLoneSamples] = share.z[v];
-  __syncwarp();
+  __syncwarp();  // weights make room for row sums
   float* const sums = rows + lane_id() * classes;
 #pragma unroll 1
   for (int i = 0; i < classes; i += 2) {
-    const float first = add_parts<float4>(table.all[i][kSlackParts], table.all[i], h);
-    const float second = add_parts<float4>(table.all[i + 1][kSlackParts], table.all[i + 1], h);
+    const float first = add_parts<float4>(table.all[i], h);
+    const float second = add_parts<float4>(table.all[i + 1], h);
     sums[i] = first;
     if (i + 1 < classes) sums[i + 1] = second;
   }
@@ -147,28 +91,33 @@ __device__ __forceinline__ void with_lone_slack(const LabelBatch<S>& batch,
   for (; failed; failed &= failed - 1) {
     const int i = __ffs(static_cast<int>(failed)) - 1;
     float sum = 0.0f;
-    if (decided) sum = add_parts<float4>(table.never[i][kSlackParts], table.never[i], h);
+    if (decided) sum = add_parts<float4>(table.never[i], h);
     sums[i] = add_entries(table, i, decided ? table.undecided[i] : entries, h, sum);
   }
-  const int column = class_or_first(table.label[threadIdx.x] + kBad);
+  const int label = class_of(batch, y.of(batch.labels)), k = class_or_first(label);
+  float column[V];
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    share.column[v] = add_parts<float2>(table.slack[v][column], table.part[v][column], h);
-  }
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const float sum = v < classes ? sums[v] : 1.0f;
-    const float quotient = quick_quotient(clamp_entry(share.column[v]), sum);
-    share.column[v] = v >= classes ? 0.0f : sum == 0.0f ? 1.0f / float(classes) : quotient;
-  }
+  for (int v = 0; v < V; ++v) column[v] = add_parts<float2>(table.part[v][k], h);
+  // Not before: there are no registers for them.
+  const NarrowRange<kLoneSamples> last = samples_of(batch.samples, turn);
+  z.load(batch.logits, last, classes);
   float* const done = tile_of_warp(layout, shared);
+  const float uniform = 1.0f / float(classes);
 #pragma unroll
-  for (int v = 0; v < kKeptLogits; ++v) {
-    share.z[v] = done[(V + v) * kLoneSamples + opaque(threadIdx.x) % kWarp];
+  for (int v = 0; v < V; ++v) {
+    // Beyond the last class the quotient is zero.
+    const float sum = v < classes ? done[lane_id() * classes + v] : infinity<float>();
+    const float quotient = quick_quotient(clamp_entry(column[v]), sum);
+    column[v] = sum == 0.0f ? uniform : quotient;
   }
-  lone.label = table.label[threadIdx.x] + kBad;
-  const NarrowRange<kLoneSamples> last = turn_of_warp(batch.samples);
-  write_tile(done, batch.row_sums, last.first, last.count, classes);
+  write_tile(done, batch.row_sums, last, classes);
+  __syncwarp();  // row sums make room for logits
+  S* const logits = reinterpret_cast<S*>(done);
+  z.store(batch.logits, last, classes, logits);
+  __syncwarp();
+  Lone lone(batch, label, logits, sample_of(last), true);
+#pragma unroll
+  for (int v = 0; v < V; ++v) lone.share.column[v] = column[v];
   visit(last, lone, done);
 }
 

@@ -16,15 +16,21 @@ namespace ptd {
 // The samples of a warp: where they start, and how many there are.
 template <int kSamples>
 struct NarrowRange {
+  unsigned turn;  // of so many samples each
   int64_t first;
   int count;
 
   __device__ __forceinline__ explicit NarrowRange(int64_t samples)
-      : NarrowRange(samples, int64_t(blockIdx.x) * (blockDim.x / kWarp) + warp_id()) {}
-  __device__ __forceinline__ NarrowRange(int64_t samples, int64_t turn) {
-    first = turn * kSamples;
-    const int64_t left = samples - first;
-    count = left < 0 ? 0 : left < kSamples ? int(left) : kSamples;
+      : NarrowRange(samples, blockIdx.x * (blockDim.x / kWarp) + warp_id()) {}
+  __device__ __forceinline__ NarrowRange(int64_t samples, unsigned turn)
+      : turn(turn), first(int64_t(turn) * kSamples) {
+    const unsigned whole = static_cast<unsigned>(uint64_t(samples) / kSamples);
+    const int rest = static_cast<int>(uint64_t(samples) % kSamples);
+    count = turn < whole ? kSamples : turn == whole ? rest : 0;
+  }
+  // Where their rows of `width` start: one product of 32 bits.
+  __device__ __forceinline__ int64_t start(int width) const {
+    return static_cast<int64_t>(uint64_t(turn) * static_cast<unsigned>(kSamples * width));
   }
 };
 

@@ -56,7 +56,6 @@ inline NarrowLayout narrow_layout(int classes, int parts, bool has_slack, bool p
   // In turn rows of logits, of weights (a lone lane's: some at a time) and of results.
   const int staged = pairs ? parts : kLoneParts, samples = pairs ? kPairSamples : kLoneSamples;
   layout.tile_bytes = samples * (staged > classes ? staged : classes) * 4;
-  if (has_slack && !pairs) layout.tile_bytes += samples * kKeptLogits * 4;
   layout.bytes = layout.tiles + warps * layout.tile_bytes;
   return layout;
 }

@@ -38,12 +38,12 @@ struct PairTile {
     const int classes = batch.classes, parts = batch.parts;
     TileInFlight<S, 2> rows_of_z;
     TileInFlight<float, V == 5 ? 4 : 1> h;  // of up to 32 or 16 parts; the rest follows
-    rows_of_z.load(batch.logits, range.first, range.count, classes);
-    if (batch.weights.data) h.load(batch.weights, range.first, range.count, parts);
+    rows_of_z.load(batch.logits, range, classes);
+    if (batch.weights.data) h.load(batch.weights, range, parts);
     const int64_t y = range.count > 0 ? label_at(batch.labels, range.first + sample) : 0;
     stage_parts(batch, layout, 2 * V > classes, reinterpret_cast<float*>(to));
     if constexpr (kSlack) stage_slack(batch, reinterpret_cast<float*>(to + layout.slack));
-    rows_of_z.store(batch.logits, range.first, range.count, classes, logits);
+    rows_of_z.store(batch.logits, range, classes, logits);
     __syncwarp();
 #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -52,7 +52,7 @@ struct PairTile {
     }
     __syncwarp();  // logits make room for weights
     if (batch.weights.data) {
-      h.store(batch.weights, range.first, range.count, parts, rows);
+      h.store(batch.weights, range, parts, rows);
     } else if (lane_id() < range.count) {
       rows[lane_id()] = 1.0f;
     }

@@ -44,38 +44,39 @@ __device__ __forceinline__ void copy_flat(const S* from, S* to, int count, int d
   if (t < count) to[t] = from[t];
 }
 
-// Rows `first` on of a [N, width] to shared memory, in two steps between which other work fits.
+// The rows of a range (narrow.cuh) of a [N, width] to shared memory, in two steps between which
+// other work fits.
 template <class S, int kVectors>
 struct TileInFlight {
   static constexpr int kPerVector = 16 / sizeof(S);
   InFlight<kVectors> held;
 
-  __device__ __forceinline__ void load(const Rows<const S>& rows, int64_t first, int count,
-                                       int width) {
+  template <class Range>
+  __device__ __forceinline__ void load(const Rows<const S>& rows, const Range& range, int width) {
     if (!rows.flat) return;
-    held.load(reinterpret_cast<const uint4*>(rows.data + first * width),
-              count * width / kPerVector);
+    held.load(reinterpret_cast<const uint4*>(rows.data + range.start(width)),
+              range.count * width / kPerVector);
   }
-  __device__ __forceinline__ void store(const Rows<const S>& rows, int64_t first, int count,
-                                        int width,
+  template <class Range>
+  __device__ __forceinline__ void store(const Rows<const S>& rows, const Range& range, int width,
                                         S* tile) const {  // [count, width]
     if (rows.flat) {
-      held.store(reinterpret_cast<uint4*>(tile), count * width / kPerVector);
-      return copy_flat(rows.data + first * width, tile, count * width, kVectors * kWarp);
+      held.store(reinterpret_cast<uint4*>(tile), range.count * width / kPerVector);
+      return copy_flat(rows.data + range.start(width), tile, range.count * width, kVectors * kWarp);
     }
 #pragma unroll 1
-    for (int t = lane_id(); t < count * width; t += kWarp) {
-      tile[t] = rows.data[(first + t / width) * rows.row_stride + t % width * rows.stride];
+    for (int t = lane_id(); t < range.count * width; t += kWarp) {
+      tile[t] = rows.data[(range.first + t / width) * rows.row_stride + t % width * rows.stride];
     }
   }
 };
 
-// A warp's tile to rows `first` on of a contiguous [N, C].
-template <class S>
+// A warp's tile to the rows of its range of a contiguous [N, C].
+template <class S, class Range>
 __device__ __forceinline__ void write_tile(const S* tile,  // shared, [count, C]
-                                           S* out, int64_t first, int count, int classes) {
+                                           S* out, const Range& range, int classes) {
   __syncwarp();
-  copy_flat(tile, out + first * classes, count * classes);
+  copy_flat(tile, out + range.start(classes), range.count * classes);
 }
 
 }  // namespace ptd

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
           tile.rows[tile.slot * batch.classes + i] = sums[v];
         }
       }
-      write_tile(tile.rows, batch.row_sums, range.first, range.count, batch.classes);
+      write_tile(tile.rows, batch.row_sums, range, batch.classes);
     }
   }
   finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
         if (stored) write_factors<false>(batch, grads.column, lone.share, n, v, du);
       });
   if (!grads.logits) return;
-  write_tile(reinterpret_cast<S*>(tile), grads.logits, range.first, range.count, batch.classes);
+  write_tile(reinterpret_cast<S*>(tile), grads.logits, range, batch.classes);
 }
 
 template <class S, int V, bool kSlack>
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
         if (stored) write_factors<kSlack>(batch, grads.column, share, n, v, du);
       });
   if (!grads.logits) return;
-  write_tile(tile.logits, grads.logits, range.first, range.count, batch.classes);
+  write_tile(tile.logits, grads.logits, range, batch.classes);
 }
 
 // ---- All that is launched, for a compiler that has no launches to see
