@@ -1,5 +1,6 @@
 #include <torch/csrc/stable/library.h>
 
+#include "../map_rows.h"
 #include "../project_transition.h"
 #include "inputs.h"
 
@@ -33,22 +34,16 @@ void backward(const Tensor& grad, const Tensor& matrix, const Tensor& out) {
 
 Tensor project_transition(Tensor matrix) {
   check_project_transition(matrix);
-  const Tensor rows = torch::stable::contiguous(matrix);
-  Tensor out = torch::stable::empty_like(rows);
-  if (rows.numel() == 0) return out;
-  matrix.scalar_type() == ScalarType::Double ? forward<double>(rows, out)
-                                             : forward<float>(rows, out);
-  return out;
+  return map_rows(matrix,
+                  []<class T>(const Tensor& rows, const Tensor& out) { forward<T>(rows, out); });
 }
 
 Tensor project_transition_backward(Tensor grad, Tensor matrix) {
   check_project_transition_backward(grad, matrix);
-  const Tensor rows = torch::stable::contiguous(matrix), grads = torch::stable::contiguous(grad);
-  Tensor out = torch::stable::empty_like(rows);
-  if (rows.numel() == 0) return out;
-  matrix.scalar_type() == ScalarType::Double ? backward<double>(grads, rows, out)
-                                             : backward<float>(grads, rows, out);
-  return out;
+  return map_rows_backward(grad, matrix,
+                           []<class T>(const Tensor& grads, const Tensor& rows, const Tensor& out) {
+                             backward<T>(grads, rows, out);
+                           });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "../simplex_projection.h"
 
-#include <torch/csrc/stable/ops.h>
-
+#include "../map_rows.h"
 #include "on_device.h"
 #include "simplex_projection.h"
 
@@ -31,22 +30,15 @@ void backward(const Tensor& grad, const Tensor& projected, const Tensor& out) {
 
 Tensor simplex_projection(Tensor x) {
   check_simplex_projection(x);
-  const Tensor rows = torch::stable::contiguous(x);
-  Tensor out = torch::stable::empty_like(rows);
-  if (rows.numel() == 0) return out;
-  x.scalar_type() == ScalarType::Double ? forward<double>(rows, out) : forward<float>(rows, out);
-  return out;
+  return map_rows(x, []<class T>(const Tensor& rows, const Tensor& out) { forward<T>(rows, out); });
 }
 
 Tensor simplex_projection_backward(Tensor grad, Tensor projected) {
   check_simplex_projection_backward(grad, projected);
-  const Tensor rows = torch::stable::contiguous(projected);
-  const Tensor grads = torch::stable::contiguous(grad);
-  Tensor out = torch::stable::empty_like(rows);
-  if (rows.numel() == 0) return out;
-  rows.scalar_type() == ScalarType::Double ? backward<double>(grads, rows, out)
-                                           : backward<float>(grads, rows, out);
-  return out;
+  return map_rows_backward(grad, projected,
+                           []<class T>(const Tensor& grads, const Tensor& rows, const Tensor& out) {
+                             backward<T>(grads, rows, out);
+                           });
 }
 
 }  // namespace
