@@ -12,6 +12,7 @@ from sass_lanes import (
     Operands,
     Run,
     compares,
+    compares_to_float,
     lookup,
     put,
     put64,
@@ -42,6 +43,8 @@ def compile_arithmetic(code: Instruction, x: Operands) -> Run:
         return compares(code, x.f32, x)
     if code.name == "DSETP":
         return compares(code, x.f64, x)
+    if code.name == "FSET":
+        return compares_to_float(code, x)
     if code.name not in table:
         raise unknown(code)
     return table[code.name](code, x)

@@ -182,15 +182,15 @@ def rounded(exact: np.ndarray, flags: tuple[str, ...]) -> np.ndarray:
     return value
 
 
-def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> Run:
-    """ISETP, FSETP and DSETP: P, P, a, b, P and, of a longer number's upper half, P (or PT)."""
-    d, other, a, b, given, *low = code.operands
-    a, b, given = get(a), get(b), x.predicate(given)
+def comparison(
+    code: Instruction, a: Get, b: Get, below: Get | None = None
+) -> Callable[..., np.ndarray]:
+    """What the flags ask of a and b; `below` is the answer for a longer number's lower half."""
     how = next(
         flag for flag in code.flags if flag[:2] in ("LT", "LE", "GT", "GE", "EQ", "NE", "NA", "NU")
     )
     if "EX" in code.flags:
-        below = x.predicate(low[0]) if low else lambda w: True
+        below = below or (lambda w: True)
         strict = COMPARE[{"GE": "GT", "LE": "LT"}.get(how, how)]
 
         def test(w):
@@ -222,9 +222,21 @@ def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> R
                 else result
             )
 
-    combine = np.logical_or if "OR" in code.flags else np.logical_and
+    return test
+
+
+def combination(code: Instruction) -> Callable[..., np.ndarray]:
+    """How the result of a comparison is combined with another predicate."""
     if "XOR" in code.flags:
-        combine = np.logical_xor
+        return np.logical_xor
+    return np.logical_or if "OR" in code.flags else np.logical_and
+
+
+def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> Run:
+    """ISETP, FSETP and DSETP: P, P, a, b, P and, of a longer number's upper half, P (or PT)."""
+    d, other, a, b, given, *low = code.operands
+    test = comparison(code, get(a), get(b), x.predicate(low[0]) if low else None)
+    combine, given = combination(code), x.predicate(given)
     first, second = d.value, other.value
 
     def run(w, m):
@@ -234,3 +246,16 @@ def compares(code: Instruction, get: Callable[[Operand], Get], x: Operands) -> R
             set_predicate(w, second, combine(~result, also), m)
 
     return run
+
+
+def compares_to_float(code: Instruction, x: Operands) -> Run:
+    """FSET.BF: R, a, b, P."""
+    d, a, b, given = code.operands
+    if "BF" not in code.flags:
+        raise unknown(code)
+    test, combine, given = (
+        comparison(code, x.f32(a), x.f32(b)),
+        combination(code),
+        x.predicate(given),
+    )
+    return put(d.value, lambda w: combine(test(w), given(w)).astype(np.float32))

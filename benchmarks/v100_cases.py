@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from emulator.build import compile_kernels
 from occupancy import CUDA
 from sass_memory import Memory
+
+from ptd_ext import reference
+from ptd_ext.simplex import WeightProblem
 
 PLAIN = "v100_plain"
 I32, I64, U64, F32, BOOL = (
@@ -65,6 +69,11 @@ GroupedLayout = structure(
     labels=I32,
     **{f"f{i}": I32 for i in range(7)},
 )
+WeightArgs = structure(
+    "WeightArgs", contraction=U64, step=U64, shift=U64, linear=U64, start=U64, weights=U64,
+    batch=I64, rows=I64, parts=I32, steps=I64, tolerance=F32,
+)  # fmt: skip
+STEPS = 10  # of simplex_weights
 TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
 
 
@@ -160,9 +169,35 @@ class Arrays:
             self.expected_table = row_sum_table(weights, parts, slack)
             fill = np.zeros_like if "table" in case.title else np.array
             self.table = [add(fill(array), cached=True) for array in self.expected_table]
+        if case.title.startswith("simplex"):
+            self.add_simplex(rng)
         scalars = np.zeros(1 << 16, np.float32)
         scalars[0], scalars[TOTAL // 4] = 1, n
         self.scalars = add(scalars, cached=True)
+
+    def add_simplex(self, rng: np.random.Generator) -> None:
+        """What is projected onto the simplex, and a problem whose solution lies there."""
+        n, r = self.case.n, self.case.r
+        points, grad = rng.standard_normal((2, n, r), np.float32)
+        basis = rng.standard_normal((r, 30), np.float32)
+        given = softmax(2 * points) @ basis + 0.1 * rng.standard_normal((n, 30), np.float32)
+        self.problem = WeightProblem.of(torch.from_numpy((basis @ basis.T)[None]).double())
+        contraction, step, shift = (t.float().numpy() for t in self.problem)
+        add = self.memory.add
+        self.points, self.point_grad = add(points), add(grad)
+        self.projected = add(reference.simplex_projection(torch.from_numpy(points)).numpy())
+        self.contraction, self.step, self.shift = (
+            add(array, cached=True) for array in (contraction, step, shift)
+        )
+        self.linear = add(given @ basis.T)
+        self.out = add(np.full((n, r), np.nan, np.float32))
+
+    def weight_args(self) -> ctypes.Structure:
+        case = self.case
+        return WeightArgs(
+            self.contraction, self.step, self.shift, self.linear, self.projected, self.out, 1,
+            case.n, case.r, STEPS, 0.0,
+        )  # fmt: skip
 
     def set_ticket(self, taken: int) -> None:
         """How many blocks of a mean are done."""
@@ -320,5 +355,17 @@ def cases() -> list[Case]:
                  lambda a: [a.logits, a.out, I64(a.case.n), I32(a.case.c)], n, c, 0, False),
             Case("project_transition backward", file, f"project_short_rows_backward{mapping}",
                  lambda a: [a.logits, a.grad, a.out, I64(a.case.n), I32(a.case.c)], n, c, 0, False),
+        ]  # fmt: skip
+    for n in (65_536, 8_192):
+        size, file = (n, 10, 20, False), "simplex_projection_kernels"
+        found += [
+            Case("simplex_projection", file, "simplex_project_lone<24>",
+                 lambda a: [a.points, a.out, I64(a.case.n), I32(a.case.r)],
+                 *size),
+            Case("simplex_projection backward", file, "simplex_project_short_backward<float, 32>",
+                 lambda a: [a.point_grad, a.projected, a.out, I64(a.case.n), I32(a.case.r)], *size),
+            Case(f"simplex_weights, {STEPS} steps", "simplex_weights_few_kernels",
+                 "simplex_weights_few<2, 10>",
+                 lambda a: [a.weight_args(), I32(-(-a.case.n // 64))], *size),
         ]  # fmt: skip
     return found

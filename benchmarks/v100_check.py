@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sass_program import Program
 from sass_warp import Launch
-from v100_cases import Arrays, Case, pack
+from v100_cases import STEPS, Arrays, Case, pack
 from v100_moved import launch_sizes
 
 from ptd_ext import reference
@@ -81,7 +81,15 @@ def expected(arrays: Arrays, rows: np.ndarray) -> np.ndarray:
     weights, labels = tensor(arrays.weights)[rows], tensor(arrays.labels)[rows]
     parts = tensor(arrays.columns).permute(1, 2, 0)  # from [k, j, i]
     slack = tensor(arrays.slack) if case.slack else None
-    if title.startswith("project"):
+    if title.startswith("simplex_weights"):
+        linear, start = tensor(arrays.linear)[rows], tensor(arrays.projected)[rows]
+        result = reference.simplex_weights(*arrays.problem, linear[None], start[None], STEPS, 0.0)[
+            0
+        ]
+    elif title.startswith("simplex"):
+        logits = tensor(arrays.points)[rows].requires_grad_()
+        result, grad = reference.simplex_projection(logits), tensor(arrays.point_grad)[rows]
+    elif title.startswith("project"):
         result = reference.project_transition(logits)
     elif title.startswith("noisy"):
         # Their slack has columns that are contiguous.

@@ -8,11 +8,13 @@ import sys
 import cuda_labels
 import cuda_noisy as noisy
 import test_cuda_project_transition as project
+import test_cuda_simplex_projection as simplex
+import test_cuda_simplex_weights as weights
 import torch
 from emulator.all_launches import launchers
 from emulator.launches import Launch, recording
 from traffic import Moved, is_fixed, moved_by
-from v100_cases import PLAIN, Case
+from v100_cases import PLAIN, STEPS, Case
 
 
 def launch_sizes(case: Case) -> Launch:
@@ -36,7 +38,11 @@ def moved(case: Case, full: Launch) -> Moved:
         return Moved(case.kernel, streams, streams, streams, 4 * case.c**2 * case.r)
     n, c, r, slack = few(case), case.c, case.r, case.scale if case.slack else None
     with recording() as launches:
-        if "project" in case.kernel:
+        if "simplex_weights" in case.kernel:
+            weights.run(weights.make_problem(r, n), STEPS)
+        elif "simplex" in case.kernel:
+            simplex.run(torch.randn(n, r), torch.randn(n, r))
+        elif "project" in case.kernel:
             project.run(torch.randn(n, c), torch.randn(n, c))
         elif "noisy" in case.kernel:
             batch, grad = noisy.batch_of(n, c, r, case.slack), torch.randn(n, c)

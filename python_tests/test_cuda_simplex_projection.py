@@ -66,9 +66,9 @@ def check(x, seed=0, watched=True):
 
 
 @each_dtype
-@pytest.mark.parametrize("parts", [1, 2, 7, 8, 9, 10, 16, 17, 20, 31, 32])
+@pytest.mark.parametrize("parts", [1, 2, 7, 8, 9, 10, 16, 17, 20, 24, 25, 31, 32])
 def test_short_rows(parts, dtype):
-    for rows in (1, 31, 33):
+    for rows in (1, 31, 67):
         check(normal(rows, parts, dtype=dtype, seed=rows), seed=rows)
 
 
@@ -101,7 +101,7 @@ def test_infinities_are_limits_and_nan_stays_in_its_row(padding):
     assert grad_x[:-1].isfinite().all()
 
 
-@pytest.mark.parametrize("parts", [10, 33, 256])
+@pytest.mark.parametrize("parts", [10, 20, 28, 33, 256])
 def test_order_of_threads_does_not_matter(parts):
     x, grad = normal(17, parts), normal(17, parts, seed=1)
     first = run(x, grad, seed=0)

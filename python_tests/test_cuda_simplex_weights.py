@@ -26,7 +26,7 @@ BIND(float)
 BIND(double)
 """
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
-COUNTS = [1, 2, 8, 9, 10, 16, 20, 32, 33, 64, 256]
+COUNTS = [1, 2, 8, 9, 10, 11, 16, 20, 21, 32, 33, 64, 256]
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
@@ -80,7 +80,8 @@ def test_against_definition(parts, dtype):
 
 @each_dtype
 def test_blocks_and_batches(dtype):
-    check(make_problem(10, 130, batch=3, dtype=dtype), steps=3)
+    for parts, rows in ((10, 130), (20, 70), (30, 40)):
+        check(make_problem(parts, rows, batch=3, dtype=dtype), steps=3)
     check(make_problem(40, 6, batch=2, dtype=dtype), steps=3)
 
 
@@ -92,7 +93,15 @@ def test_many_steps_reach_the_solution(parts):
     torch.testing.assert_close(run(problem, 300, 1e-9), wanted, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("parts", [10, 40])
+@pytest.mark.parametrize("parts", [10, 20, 32])
+def test_many_steps_of_floats_stay_at_the_solution(parts):
+    problem = make_problem(parts, 70, dtype=torch.float64)
+    wanted = reference.simplex_weights(*problem, 300, 1e-9)
+    found = run([t.float() for t in problem], 300, 1e-6)
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("parts", [10, 20, 32, 40])
 def test_nan_stays_in_its_row(parts):
     problem = make_problem(parts, 9)
     clean = run(problem, 4)
@@ -103,7 +112,7 @@ def test_nan_stays_in_its_row(parts):
     assert torch.equal(spoilt[0, others], clean[0, others])
 
 
-@pytest.mark.parametrize("parts", [20, 33])
+@pytest.mark.parametrize("parts", [10, 20, 32, 33])
 def test_order_of_threads_does_not_matter(parts):
     problem = make_problem(parts, 9)
     first = run(problem, 4)

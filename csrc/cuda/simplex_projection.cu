@@ -16,6 +16,14 @@ void with_lanes(int64_t parts, const Run& run) {
   return run.template operator()<32>();
 }
 
+// Calls run.template operator()<V>() with the fewest entries that hold a row.
+template <class Run>
+void with_entries(int64_t parts, const Run& run) {
+  if (parts <= 8) return run.template operator()<8>();
+  if (parts <= 16) return run.template operator()<16>();
+  return run.template operator()<kMostLoneParts>();
+}
+
 template <int Lanes>
 unsigned lane_blocks(int64_t rows) {
   constexpr int64_t per_block = LaneGroup<Lanes>::kPerBlock;
@@ -33,6 +41,17 @@ template <class T>
 cudaError_t launch_simplex_projection(const T* x, T* projected, int64_t rows, int64_t parts,
                                       cudaStream_t stream) {
   const int width = static_cast<int>(parts);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (parts <= kMostLoneParts) {
+      const auto blocks = static_cast<unsigned>(ceil_div(rows, kLoneBlock));
+      const size_t shared = kLoneBlock * static_cast<size_t>(parts) * sizeof(float);
+      with_entries(parts, [&]<int V>() {
+        PTD_LAUNCH(simplex_project_lone<V>, blocks, kLoneBlock, shared, stream, x, projected, rows,
+                   width);
+      });
+      return cudaGetLastError();
+    }
+  }
   if (parts <= kShortProjection) {
     with_lanes(parts, [&]<int Lanes>() {
       PTD_LAUNCH((simplex_project_short<T, Lanes>), lane_blocks<Lanes>(rows), kLaneBlock, 0, stream,

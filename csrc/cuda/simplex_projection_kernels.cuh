@@ -1,10 +1,11 @@
 // simplex_projection on the GPU: the method is in math/simplex.h.
 //
-// Two mappings of rows to threads:
-//   short, R <= 32   a row has `Lanes` lanes of a warp, an entry in each, and never leaves the
-//                    registers; 2 rows R numbers move, which is the least there is.
-//   long             a row has a block. Each of Newton's steps reads it again, from L1 or L2.
-// Memory moves the least of a long row too, and backward, 3 rows R numbers, of both.
+// Mappings of rows to threads:
+//   lone, R <= 24    of floats: a row has a lane, with all its entries in registers, which come and
+//                    go through shared memory.
+//   short, R <= 32   of doubles, more parts, and backward: a row has `Lanes` lanes, an entry in
+//   each. long             a row has a block. Each of Newton's steps reads it again, from L1 or L2.
+// 2 rows R numbers move, backward 3 rows R: the least there is.
 #pragma once
 
 #include "simplex_group.cuh"
@@ -19,6 +20,111 @@ constexpr int kLongProjectionBlocks = sizeof(T) == 4 ? 2 : 1;  // a multiprocess
 template <class T>
 __device__ __forceinline__ T below_top(T x, T top) {
   return x == top ? T(0) : x - top;
+}
+
+[[maybe_unused]] constexpr int kMostLoneParts = 24;  // for which shared memory has room
+constexpr int kLoneBlock = 64;  // threads, few, so that few rows have many blocks
+
+// A warp's rows, as they follow each other in memory, to a row in each lane, and back, by way of
+// shared memory.
+template <int V>
+struct LoneRows {
+  float* tile;       // [32, parts]
+  int parts, count;  // count of all numbers
+
+  // visit(at, a) for the lane's numbers of those in memory.
+  template <class Visit>
+  __device__ __forceinline__ void in_memory(const Visit& visit) const {
+#pragma unroll
+    for (int a = 0; a < V; ++a) {
+      const int at = lane_id() + kWarp * a;
+      if (at < count) visit(at, a);
+    }
+  }
+  // visit(entries, v) for fours of the lane's row, which with their like in other lanes are in
+  // different banks; of a number of parts that is no multiple, visit_one(entry, v).
+  template <class Visit, class VisitOne>
+  __device__ __forceinline__ void in_row(const Visit& visit, const VisitOne& visit_one) const {
+    float* const row = tile + lane_id() * parts;
+    if (lane_id() * parts >= count) return;
+    if (parts % 4 == 0) {
+#pragma unroll
+      for (int v = 0; v < V; v += 4) {
+        if (v < parts) visit(*reinterpret_cast<float4*>(row + v), v);
+      }
+    } else {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        if (v < parts) visit_one(row[v], v);
+      }
+    }
+  }
+  __device__ __forceinline__ void load(const float* from, float (&entries)[V]) const {
+    float held[V];
+    in_memory([&](int at, int a) { held[a] = from[at]; });
+    __syncwarp();  // all are asked for before the first is waited for
+    in_memory([&](int at, int a) { tile[at] = held[a]; });
+    __syncwarp();
+#pragma unroll
+    for (int v = 0; v < V; ++v) entries[v] = -infinity<float>();
+    in_row(
+        [&](const float4& four, int v) {
+          entries[v] = four.x;
+          entries[v + 1] = four.y;
+          entries[v + 2] = four.z;
+          entries[v + 3] = four.w;
+        },
+        [&](float one, int v) { entries[v] = one; });
+  }
+  __device__ __forceinline__ void store(const float (&entries)[V], float* to) const {
+    in_row([&](float4& four,
+               int v) { four = {entries[v], entries[v + 1], entries[v + 2], entries[v + 3]}; },
+           [&](float& one, int v) { one = entries[v]; });
+    __syncwarp();
+    in_memory([&](int at, int) { to[at] = tile[at]; });
+  }
+};
+
+template <int V>
+__global__ void __launch_bounds__(kLoneBlock, 16)
+    simplex_project_lone(const float* x,    // [rows, R]
+                         float* projected,  // [rows, R]
+                         int64_t rows, int parts) {
+  PTD_DYNAMIC_SHARED(float, shared);
+  const int64_t first = int64_t(blockIdx.x) * kLoneBlock + kWarp * warp_id();
+  if (first >= rows) return;
+  const int own_rows = rows - first < kWarp ? int(rows - first) : kWarp;
+  const LoneRows<V> warp{shared + warp_id() * kWarp * parts, parts, own_rows * parts};
+  float below[V];
+  warp.load(x + first * parts, below);
+  float top = -infinity<float>();
+  bool is_nan = false;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    top = max_of(top, below[v]);
+    is_nan = is_nan || below[v] != below[v];
+  }
+  if (is_nan) top = not_a_number<float>();
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    below[v] = v < parts ? below_top(below[v], top) : -infinity<float>();
+  }
+  float theta = -1.0f;
+  for (bool arrived = false; !__all_sync(0xffffffffu, arrived);) {
+    float sum[2] = {}, count[2] = {};  // side by side
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const bool above = below[v] > theta;
+      sum[v % 2] += above ? below[v] : 0.0f;
+      count[v % 2] += above ? 1.0f : 0.0f;
+    }
+    const float next = newton_threshold(sum[0] + sum[1], count[0] + count[1]);
+    arrived = !(next > theta);
+    if (!arrived) theta = next;
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) below[v] = above_zero(below[v] - theta);
+  warp.store(below, projected + first * parts);
 }
 
 template <class T, int Lanes>
@@ -123,14 +229,24 @@ __global__ void __launch_bounds__(kLongProjection, kLongProjectionBlocks<T>)
 }
 
 #ifdef __CUDACC_RTC__
-#define PTD_SHORT(T, Lanes)                                                                 \
-  template __global__ void simplex_project_short<T, Lanes>(const T*, T*, int64_t, int);     \
+#define PTD_LONE(V) \
+  template __global__ void simplex_project_lone<V>(const float*, float*, int64_t, int);
+PTD_LONE(8)
+PTD_LONE(16)
+PTD_LONE(24)
+#define PTD_SHORT(T, Lanes) \
+  template __global__ void simplex_project_short<T, Lanes>(const T*, T*, int64_t, int);
+PTD_SHORT(float, 32)
+PTD_SHORT(double, 8)
+PTD_SHORT(double, 16)
+PTD_SHORT(double, 32)
+#define PTD_SHORT_BACKWARD(T, Lanes)                                                        \
   template __global__ void simplex_project_short_backward<T, Lanes>(const T*, const T*, T*, \
                                                                     int64_t, int);
 #define PTD_SIMPLEX(T)                                                 \
-  PTD_SHORT(T, 8)                                                      \
-  PTD_SHORT(T, 16)                                                     \
-  PTD_SHORT(T, 32)                                                     \
+  PTD_SHORT_BACKWARD(T, 8)                                             \
+  PTD_SHORT_BACKWARD(T, 16)                                            \
+  PTD_SHORT_BACKWARD(T, 32)                                            \
   template __global__ void simplex_project_long<T>(const T*, T*, int); \
   template __global__ void simplex_project_long_backward<T>(const T*, const T*, T*, int);
 PTD_SIMPLEX(float)

@@ -1,4 +1,5 @@
-// simplex_weights on the GPU: the method is in math/simplex.h.
+// simplex_weights of doubles, or of more than 32 parts (simplex_weights_few_kernels.cuh has the
+// rest): the method is in math/simplex.h.
 //
 // A group of threads has kWeightRows rows of one problem, an entry of each in every thread, and
 // keeps them in registers and shared memory through all steps. Of the candidates each thread needs
@@ -7,8 +8,7 @@
 //   R <= 32   a group is some lanes of a warp; the contraction lies in shared memory.
 //   more      a group is a block; the contraction comes from L1 (R <= 150 or so in float) or L2.
 // B N R numbers must move for the linear terms, the weights and a start, if there is one: no more
-// do. Arithmetic takes longer: B N R^2 multiply-adds a step, 0.05 ns a row and step on a V100 at
-// R = 20 if nothing else were done.
+// do. Arithmetic takes longer: B N R^2 multiply-adds a step.
 #pragma once
 
 #include "simplex_group.cuh"
@@ -137,7 +137,7 @@ __device__ __forceinline__ void improve_rows(const WeightArgs<T>& args, Group& g
 // In shared memory: two entries of each thread, an exchange for each group, and the contraction.
 template <class T, int Lanes>
 __global__ void __launch_bounds__(kLaneBlock, 4)
-    simplex_weights_lanes(WeightArgs<T> args, int64_t blocks) {  // for each problem
+    simplex_weights_lanes(WeightArgs<T> args, unsigned blocks) {  // for each problem
   LaneGroup<Lanes> group;
   PTD_DYNAMIC_SHARED(RowEntries<T>, own);                      // [2, threads]
   RowEntries<T>* exchange = own + 2 * kLaneBlock;              // [groups, R]
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kLaneBlock, 4)
 
 template <class T>
 __global__ void __launch_bounds__(kMostBlockGroup, 4)
-    simplex_weights_block(WeightArgs<T> args, int64_t blocks) {  // for each problem
+    simplex_weights_block(WeightArgs<T> args, unsigned blocks) {  // for each problem
   using Group = BlockGroup<T, 2 * kWeightRows<T>>;
   __shared__ typename Group::Scratch scratch;
   PTD_DYNAMIC_SHARED(RowEntries<T>, exchange);  // [threads]
@@ -169,13 +169,11 @@ __global__ void __launch_bounds__(kMostBlockGroup, 4)
 }
 
 #ifdef __CUDACC_RTC__
-#define PTD_WEIGHTS(T)                                                           \
-  template __global__ void simplex_weights_lanes<T, 8>(WeightArgs<T>, int64_t);  \
-  template __global__ void simplex_weights_lanes<T, 16>(WeightArgs<T>, int64_t); \
-  template __global__ void simplex_weights_lanes<T, 32>(WeightArgs<T>, int64_t); \
-  template __global__ void simplex_weights_block<T>(WeightArgs<T>, int64_t);
-PTD_WEIGHTS(float)
-PTD_WEIGHTS(double)
+template __global__ void simplex_weights_lanes<double, 8>(WeightArgs<double>, unsigned);
+template __global__ void simplex_weights_lanes<double, 16>(WeightArgs<double>, unsigned);
+template __global__ void simplex_weights_lanes<double, 32>(WeightArgs<double>, unsigned);
+template __global__ void simplex_weights_block<float>(WeightArgs<float>, unsigned);
+template __global__ void simplex_weights_block<double>(WeightArgs<double>, unsigned);
 #endif
 
 }  // namespace ptd
