@@ -16,6 +16,9 @@
 namespace ptd {
 
 constexpr int kFewBlock = 128;  // threads
+// What stands for entries beyond the last: far below any other, so that they never have a weight,
+// and yet a number, as are sums of them.
+constexpr float kFarBelow = -1e36f;
 
 // V entries, in as many vectors of four as hold them.
 template <int V>
@@ -87,7 +90,8 @@ class FewRow {
         sum_above += above ? x[v] : 0.0f;
         count += above ? 1.0f : 0.0f;
       }
-      const float next = newton_threshold(sum(sum_above), sum(count));
+      // newton_threshold, to a few units in the last place.
+      const float next = quick_quotient(sum(sum_above) - 1.0f, sum(count));
       // The first step may come from the right, and fall.
       arrived = !(first ? next != theta : next > theta);
       theta = first || next > theta ? next : theta;
@@ -135,7 +139,7 @@ __global__ void __launch_bounds__(kFewBlock, 8)
   const float mean = row.sum(total) / float(parts);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    row.offset(v) = image[v] - mean;
+    row.offset(v) = row.has(v) ? image[v] - mean : kFarBelow;
     const float first =
         args.start && row.has(v) ? args.start[start + row.entry(v)] : 1.0f / float(parts);
     image[v] = row.has(v) ? first : 0.0f;
@@ -153,18 +157,18 @@ __global__ void __launch_bounds__(kFewBlock, 8)
     const float ahead = momentum(age);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      c[v] = row.has(v) ? image[v] + ahead * (image[v] - before[v]) : -infinity<float>();
+      c[v] = image[v] + ahead * (image[v] - before[v]);
     }
     theta = row.threshold(c, theta);
 #pragma unroll
-    for (int v = 0; v < V; ++v) c[v] = row.has(v) ? above_zero(c[v] - theta) : 0.0f;
+    for (int v = 0; v < V; ++v) c[v] = above_zero(c[v] - theta);
     row.image_of(c, c_image);
 
     float rise = 0.0f, moved = 0.0f;  // how far q rises, and how far the weights move
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const float h = row.weight(v);
-      if (row.has(v)) rise += rise_term(c[v], c_image[v], h, image[v], theta);
+      rise += rise_term(c[v], c_image[v], h, image[v], theta);
       moved += moved_term(c[v], h);
     }
     const bool risen = row.sum(rise) > 0.0f;
