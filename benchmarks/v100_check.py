@@ -82,10 +82,8 @@ def expected(arrays: Arrays, rows: np.ndarray) -> np.ndarray:
     parts = tensor(arrays.columns).permute(1, 2, 0)  # from [k, j, i]
     slack = tensor(arrays.slack) if case.slack else None
     if title.startswith("simplex_weights"):
-        linear, start = tensor(arrays.linear)[rows], tensor(arrays.projected)[rows]
-        result = reference.simplex_weights(*arrays.problem, linear[None], start[None], STEPS, 0.0)[
-            0
-        ]
+        linear, start = tensor(arrays.linear)[None, rows], tensor(arrays.projected)[None, rows]
+        (result,) = reference.simplex_weights(*arrays.problem, linear, start, STEPS, 0.0)
     elif title.startswith("simplex"):
         logits = tensor(arrays.points)[rows].requires_grad_()
         result, grad = reference.simplex_projection(logits), tensor(arrays.point_grad)[rows]

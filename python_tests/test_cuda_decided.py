@@ -58,6 +58,22 @@ def test_rows_of_every_kind(size):
     check_both(batch)
 
 
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("r", [7, 20])
+def test_a_warp_that_is_not_full_decides_alike(r, strided):
+    """Copies of one sample come out the same to the bit, in the second warp too."""
+    for seed in range(3):
+        batch = batch_of(32 + 5, 10, r, 0.003, seed=seed)
+        for tensor in (batch.logits, batch.labels, batch.weights):
+            tensor[1:] = tensor[0].clone()
+        if strided:
+            batch.weights = batch.weights.repeat_interleave(2, 1)[:, ::2]
+        loss, _ = run_loss(batch, reduction="none")
+        posterior, _ = run_posterior(batch, torch.ones_like(batch.logits))
+        assert (loss == loss[0]).all()
+        assert (posterior == posterior[0]).all()
+
+
 @sizes
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.5, -1.0])
 def test_weights_off_the_simplex(size, factor):

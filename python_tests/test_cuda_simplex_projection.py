@@ -82,18 +82,21 @@ def test_many_rows():
     check(normal(2003, 10), watched=False)
 
 
+@each_dtype
 @pytest.mark.parametrize("scale", [1e-5, 1e4])
-def test_scales(scale):
-    for parts in (10, 40):
-        check(scale * normal(9, parts))
+def test_scales(scale, dtype):
+    for parts in (10, 28, 40):
+        check(scale * normal(9, parts, dtype=dtype))
 
 
-@pytest.mark.parametrize("padding", [0, 20, 60])
-def test_infinities_are_limits_and_nan_stays_in_its_row(padding):
+@each_dtype
+@pytest.mark.parametrize("padding", [0, 17, 20, 25, 60])
+def test_infinities_are_limits_and_nan_stays_in_its_row(padding, dtype):
     x = torch.tensor(
-        [[inf, 3, 1e30], [inf, 3, inf], [-inf, 0.2, 0.2], [-inf, -inf, -inf], [0, nan, 1]]
+        [[inf, 3, 1e30], [inf, 3, inf], [-inf, 0.2, 0.2], [-inf, -inf, -inf], [0, nan, 1]],
+        dtype=dtype,
     )
-    x = torch.cat([x, torch.full((5, padding), -inf)], -1)
+    x = torch.cat([x, torch.full((5, padding), -inf, dtype=dtype)], -1)
     out, grad_x = run(x, torch.ones_like(x))
     torch.testing.assert_close(out, reference.simplex_projection(x), equal_nan=True)
     assert out[-1].isnan().all()

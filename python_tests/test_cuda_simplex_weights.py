@@ -93,6 +93,17 @@ def test_many_steps_reach_the_solution(parts):
     torch.testing.assert_close(run(problem, 300, 1e-9), wanted, rtol=0, atol=1e-8)
 
 
+@each_dtype
+@pytest.mark.parametrize("parts", [10, 20, 32])
+@pytest.mark.parametrize(("steps", "tolerance"), [(12, 3e-2), (30, 1e-2), (10, 0.0), (30, 0.0)])
+def test_restarts_and_stops(parts, steps, tolerance, dtype):
+    """Steps that go up, rows that stop before others, and momentum that starts again."""
+    problem = make_problem(parts, 40, dtype=torch.float64, seed=1)
+    wanted = reference.simplex_weights(*problem, steps, tolerance)
+    found = run([t.to(dtype) for t in problem], steps, tolerance)
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=TOLERANCE[dtype])
+
+
 @pytest.mark.parametrize("parts", [10, 20, 32])
 def test_many_steps_of_floats_stay_at_the_solution(parts):
     problem = make_problem(parts, 70, dtype=torch.float64)
@@ -101,9 +112,10 @@ def test_many_steps_of_floats_stay_at_the_solution(parts):
     torch.testing.assert_close(found.double(), wanted, rtol=0, atol=2e-4)
 
 
+@each_dtype
 @pytest.mark.parametrize("parts", [10, 20, 32, 40])
-def test_nan_stays_in_its_row(parts):
-    problem = make_problem(parts, 9)
+def test_nan_stays_in_its_row(parts, dtype):
+    problem = make_problem(parts, 9, dtype=dtype)
     clean = run(problem, 4)
     problem[3][0, 2, 1] = torch.nan
     spoilt = run(problem, 4)
@@ -112,9 +124,10 @@ def test_nan_stays_in_its_row(parts):
     assert torch.equal(spoilt[0, others], clean[0, others])
 
 
+@each_dtype
 @pytest.mark.parametrize("parts", [10, 20, 32, 33])
-def test_order_of_threads_does_not_matter(parts):
-    problem = make_problem(parts, 9)
+def test_order_of_threads_does_not_matter(parts, dtype):
+    problem = make_problem(parts, 9, dtype=dtype)
     first = run(problem, 4)
     for seed in range(1, 4):
         assert torch.equal(run(problem, 4, seed=seed), first)

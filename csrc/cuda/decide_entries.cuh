@@ -13,7 +13,7 @@ namespace ptd {
 
 // A lane's share of an entry.
 class EntryShare {
-  static constexpr int kLanes = 4, kEntries = kWarp / kLanes;  // of an entry; of a warp
+  static constexpr int kLanes = 4, kWarpEntries = kWarp / kLanes;  // of an entry; of a warp
   static constexpr int kParts = kSlackParts / kLanes;
   static_assert(kParts == kLanes + 1);
   static_assert(DecidedTable::kMostThreads / kLanes >= DecidedTable::kEntries + kTestsAtOnce - 1);
@@ -21,9 +21,9 @@ class EntryShare {
   float of[kParts], slack;
   unsigned word, rest;  // of the entry's test, at [quarter()] and [kLanes + quarter()]
 
-  static __device__ __forceinline__ int quarter() { return lane_id() / kEntries; }
+  static __device__ __forceinline__ int quarter() { return lane_id() / kWarpEntries; }
   static __device__ __forceinline__ int entry() {
-    return warp_id() * kEntries + lane_id() % kEntries;
+    return warp_id() * kWarpEntries + lane_id() % kWarpEntries;
   }
   static __device__ __forceinline__ int part_at(int a) {
     return a < kLanes ? kLanes * quarter() + a : kLanes * kLanes + quarter();
@@ -31,8 +31,8 @@ class EntryShare {
 
   template <class Combine, class T>
   static __device__ __forceinline__ T over_lanes(const Combine& combine, T x) {
-    x = combine(x, __shfl_xor_sync(0xffffffffu, x, kEntries));
-    return combine(x, __shfl_xor_sync(0xffffffffu, x, 2 * kEntries));
+    x = combine(x, __shfl_xor_sync(0xffffffffu, x, kWarpEntries));
+    return combine(x, __shfl_xor_sync(0xffffffffu, x, 2 * kWarpEntries));
   }
 
   // The test of an entry of parts from zero to `most`. An integer is at most half more than what it
@@ -135,7 +135,7 @@ __device__ __forceinline__ void add_up_rows(const EntryBits& open, DecidedTable&
   const int i = a_sum ? t / kSums : t - kRowBits, j = t % kSums;
   const auto is_set = [i](const EntryBits& bits, int k) {
     const int at = kLoneClasses * k;  // of row 0
-    const unsigned high = at / kWarp < 3 ? bits.of[at / kWarp + 1] : 0u;
+    const unsigned high = bits.of[at / kWarp + 1];
     return (uint64_t(high) << 32 | bits.of[at / kWarp]) >> i >> at % kWarp & 1u;
   };
   if (!a_sum) {

@@ -42,7 +42,8 @@ __device__ __forceinline__ void prefetch_rows(const Rows<const S>& rows,
 }
 
 // All weights of a warp's samples on their way to registers, by way of the warp's tile, which has
-// room for those of half of them: as rows of twenty, with zeros beyond the last part.
+// room for those of half of them: as rows of twenty, with zeros beyond the last part. Lanes beyond
+// the last sample have the first's.
 struct SlackWeights {
   static constexpr int kVectors = kSlackParts / 4;  // of a row, and of a lane
   static constexpr int kHalf = kLoneSamples / 2;
@@ -58,14 +59,15 @@ struct SlackWeights {
     for (int a = 0; a < kVectors; ++a) {
       const int t = lane_id() + kWarp * a;
       of[a] = {0.0f, 0.0f, 0.0f, 0.0f};
-      if (whole && t < range.count * kVectors) of[a] = from[t];
+      if (whole && range.count > 0) of[a] = from[t < range.count * kVectors ? t : t % kVectors];
     }
     if (whole) return;
 #pragma unroll
     for (int a = 0; a < kVectors; ++a) {
-      const int t = lane_id() + kWarp * a, sample = t / kVectors, j = t % kVectors * 4;
+      const int t = lane_id() + kWarp * a, j = t % kVectors * 4;
+      const int sample = t / kVectors < range.count ? t / kVectors : 0;
       const auto weight = [&](int j) {
-        const bool inside = sample < range.count && j < parts;
+        const bool inside = range.count > 0 && j < parts;
         return inside ? weight_at(weights, range.first + sample, j) : 0.0f;
       };
       of[a] = {weight(j), weight(j + 1), weight(j + 2), weight(j + 3)};

@@ -21,13 +21,13 @@ template <class Run>
 void with_entries(int64_t parts, const Run& run) {
   if (parts <= 8) return run.template operator()<8>();
   if (parts <= 16) return run.template operator()<16>();
-  return run.template operator()<kMostLoneParts>();
+  return run.template operator()<kMostLoneEntries>();
 }
 
 template <int Lanes>
 unsigned lane_blocks(int64_t rows) {
   constexpr int64_t per_block = LaneGroup<Lanes>::kPerBlock;
-  return static_cast<unsigned>((rows + per_block - 1) / per_block);
+  return static_cast<unsigned>(ceil_div(rows, per_block));
 }
 
 unsigned row_threads(int64_t parts) {
@@ -42,7 +42,7 @@ cudaError_t launch_simplex_projection(const T* x, T* projected, int64_t rows, in
                                       cudaStream_t stream) {
   const int width = static_cast<int>(parts);
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (parts <= kMostLoneParts) {
+    if (parts <= kMostLoneEntries) {
       const auto blocks = static_cast<unsigned>(ceil_div(rows, kLoneBlock));
       const size_t shared = kLoneBlock * static_cast<size_t>(parts) * sizeof(float);
       with_entries(parts, [&]<int V>() {

@@ -3,8 +3,8 @@
 // Mappings of rows to threads:
 //   lone, R <= 24    of floats: a row has a lane, with all its entries in registers, which come and
 //                    go through shared memory.
-//   short, R <= 32   of doubles, more parts, and backward: a row has `Lanes` lanes, an entry in
-//   each. long             a row has a block. Each of Newton's steps reads it again, from L1 or L2.
+//   short, R <= 32   doubles, more parts, backward: an entry in each of `Lanes` lanes.
+//   long             a row has a block. Each of Newton's steps reads it again, from L1 or L2.
 // 2 rows R numbers move, backward 3 rows R: the least there is.
 #pragma once
 
@@ -22,8 +22,9 @@ __device__ __forceinline__ T below_top(T x, T top) {
   return x == top ? T(0) : x - top;
 }
 
-[[maybe_unused]] constexpr int kMostLoneParts = 24;  // for which shared memory has room
-constexpr int kLoneBlock = 64;  // threads, few, so that few rows have many blocks
+// A row's entries for which shared memory has room, and threads: few, so that few rows have many
+// blocks.
+constexpr int kMostLoneEntries = 24, kLoneBlock = 64;
 
 // A warp's rows, as they follow each other in memory, to a row in each lane, and back, by way of
 // shared memory.
@@ -41,8 +42,8 @@ struct LoneRows {
       if (at < count) visit(at, a);
     }
   }
-  // visit(entries, v) for fours of the lane's row, which with their like in other lanes are in
-  // different banks; of a number of parts that is no multiple, visit_one(entry, v).
+  // visit(entries, v) for fours of the lane's row, which in the lanes of 4, 12 or 20 parts are in
+  // different banks; visit_one(entry, v) for a number of parts that is no multiple of four.
   template <class Visit, class VisitOne>
   __device__ __forceinline__ void in_row(const Visit& visit, const VisitOne& visit_one) const {
     float* const row = tile + lane_id() * parts;
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kLongProjection, kLongProjectionBlocks<T>)
   template __global__ void simplex_project_lone<V>(const float*, float*, int64_t, int);
 PTD_LONE(8)
 PTD_LONE(16)
-PTD_LONE(24)
+PTD_LONE(kMostLoneEntries)
 #define PTD_SHORT(T, Lanes) \
   template __global__ void simplex_project_short<T, Lanes>(const T*, T*, int64_t, int);
 PTD_SHORT(float, 32)

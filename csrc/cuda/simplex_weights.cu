@@ -11,7 +11,7 @@ template <int Lanes, class T>
 void launch_lanes(const WeightArgs<T>& args, cudaStream_t stream) {
   constexpr int groups = LaneGroup<Lanes>::kPerBlock;
   constexpr int64_t per_block = groups * kWeightRows<T>;
-  const int64_t blocks = (args.rows + per_block - 1) / per_block;
+  const int64_t blocks = ceil_div(args.rows, per_block);
   const size_t parts = static_cast<size_t>(args.parts);
   const size_t entries = 2 * kLaneBlock + groups * parts;
   const size_t shared = entries * sizeof(RowEntries<T>) + parts * parts * sizeof(T);
@@ -28,7 +28,7 @@ void launch_few(const WeightArgs<float>& args, cudaStream_t stream) {
 
 template <class T>
 void launch_block(const WeightArgs<T>& args, cudaStream_t stream) {
-  const int64_t blocks = (args.rows + kWeightRows<T> - 1) / kWeightRows<T>;
+  const int64_t blocks = ceil_div(args.rows, kWeightRows<T>);
   const unsigned threads = 32 * whole_warps(args.parts);
   const size_t shared = 3 * threads * sizeof(RowEntries<T>);
   PTD_LAUNCH(simplex_weights_block<T>, static_cast<unsigned>(args.batch * blocks), threads, shared,

@@ -55,13 +55,6 @@ class FewRow {
   __device__ __forceinline__ float& offset(int v) const { return memory.offset[v][threadIdx.x]; }
   __device__ __forceinline__ float& weight(int v) const { return memory.weights[v][threadIdx.x]; }
 
-  // Over the row, in all its lanes; all lanes of the warp take part.
-  static __device__ __forceinline__ float sum(float x) {
-#pragma unroll
-    for (int o = L / 2; o > 0; o /= 2) x += __shfl_xor_sync(0xffffffffu, x, o);
-    return x;
-  }
-
   // e(x) = x M + o
   __device__ __forceinline__ void image_of(const float (&x)[V], float (&out)[V]) const {
 #pragma unroll
@@ -83,15 +76,15 @@ class FewRow {
   __device__ __forceinline__ float threshold(const float (&x)[V], float theta) const {
     bool arrived = false;
     for (bool first = true; !__all_sync(0xffffffffu, arrived); first = false) {
-      float sum_above = 0.0f, count = 0.0f;
+      float above_sum = 0.0f, count = 0.0f;
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         const bool above = x[v] > theta;
-        sum_above += above ? x[v] : 0.0f;
+        above_sum += above ? x[v] : 0.0f;
         count += above ? 1.0f : 0.0f;
       }
       // newton_threshold, to a few units in the last place.
-      const float next = quick_quotient(sum(sum_above) - 1.0f, sum(count));
+      const float next = quick_quotient(lanes_sum<L>(above_sum) - 1.0f, lanes_sum<L>(count));
       // The first step may come from the right, and fall.
       arrived = !(first ? next != theta : next > theta);
       theta = first || next > theta ? next : theta;
@@ -120,8 +113,8 @@ __global__ void __launch_bounds__(kFewBlock, 8)
   const auto number = [&] {
     return int64_t(opaque(blockIdx.x) % blocks) * (kFewBlock / L) + opaque(threadIdx.x) / L;
   };
-  const auto start_of = [&](int64_t row) {
-    return (int64_t(opaque(blockIdx.x) / blocks) * args.rows + row) * parts;
+  const auto start_of = [&](int64_t n) {
+    return (int64_t(opaque(blockIdx.x) / blocks) * args.rows + n) * parts;
   };
   // A row beyond the last repeats it.
   const int64_t start = start_of(number() < args.rows ? number() : args.rows - 1);
@@ -133,10 +126,11 @@ __global__ void __launch_bounds__(kFewBlock, 8)
   for (int v = 0; v < V; ++v) {
     const int k = row.entry(v);
     image[v] = 0.0f;
-    if (row.has(v)) image[v] = step * args.linear[start + k] + args.shift[problem * parts + k];
+    if (row.has(v))
+      image[v] = step * args.linear[start + k] + args.shift[int64_t(problem) * parts + k];
     total += image[v];
   }
-  const float mean = row.sum(total) / float(parts);
+  const float mean = lanes_sum<L>(total) / float(parts);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     row.offset(v) = row.has(v) ? image[v] - mean : kFarBelow;
@@ -171,8 +165,8 @@ __global__ void __launch_bounds__(kFewBlock, 8)
       rise += rise_term(c[v], c_image[v], h, image[v], theta);
       moved += moved_term(c[v], h);
     }
-    const bool risen = row.sum(rise) > 0.0f;
-    const bool stalled = row.sum(moved) <= args.tolerance * args.tolerance || risen;
+    const bool risen = lanes_sum<L>(rise) > 0.0f;
+    const bool stalled = lanes_sum<L>(moved) <= args.tolerance * args.tolerance || risen;
     const bool taken = !risen && moving;
 #pragma unroll
     for (int v = 0; v < V; ++v) {

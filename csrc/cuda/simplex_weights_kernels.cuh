@@ -5,7 +5,7 @@
 // keeps them in registers and shared memory through all steps. Of the candidates each thread needs
 // all entries: they go through shared memory, where one load brings an entry of every row, so that
 // a number of the contraction serves them all.
-//   R <= 32   a group is some lanes of a warp; the contraction lies in shared memory.
+//   R <= 32   doubles: a group is some lanes of a warp; the contraction lies in shared memory.
 //   more      a group is a block; the contraction comes from L1 (R <= 150 or so in float) or L2.
 // B N R numbers must move for the linear terms, the weights and a start, if there is one: no more
 // do. Arithmetic takes longer: B N R^2 multiply-adds a step.
