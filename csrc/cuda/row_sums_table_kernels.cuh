@@ -106,7 +106,7 @@ __device__ __forceinline__ void decide_rows(const LabelBatch<T>& batch, const Ro
   const int classes = batch.classes, parts = batch.parts, padded = table.tiles * int(kTile);
   const int64_t row_size = int64_t(padded) * (parts + 1);
   T* const rows = table.entries + i * row_size;
-  T* const linear = table.linear + int64_t(i) * (parts + 1);
+  T* const linear = table.linear + i;
   int undecided[kRowSumRows] = {};
 #pragma unroll 1
   for (int first = 0; first < padded; first += kTableThreads) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void decide_rows(const LabelBatch<T>& batch, const Ro
       for (int r = 0; r < kRowSumRows; ++r) {
         sum[r] = lanes_sum<kWarp>(sum[r]);
         if (lane_id() == 0) {
-          T& total = linear[(j + 1) * kRowSumRows + r];
+          T& total = linear[(j + 1) * table.fours * kRowSumRows + r];
           total = first ? total + sum[r] : sum[r];
         }
       }
