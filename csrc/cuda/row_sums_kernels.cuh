@@ -10,6 +10,9 @@
 // entries at a time, 32 in all (8 doubles), so that three loads of a vector serve 32
 // multiply-adds. A block's warps have the same samples, whose weights stay in L1. In the end each
 // thread has four rows of one sample, and adds the linear entries to them.
+//
+// Where nothing at all is undecided, as with slack of zero, what is written takes longest: then a
+// block has some samples with all their rows, so that it writes whole sectors.
 #pragma once
 
 #include "reduce.cuh"
@@ -38,18 +41,23 @@ __device__ __forceinline__ void sum_entries_of(const RowSumTable<T>& table, int 
 #pragma unroll 1
   for (int left = count; left > 0; left -= kTile) {
     T m[kRowSumOfLane][kTile];
-    const Entries slack = *reinterpret_cast<const Entries*>(entry);
-    entry += kTile;
-#pragma unroll
-    for (int s = 0; s < kRowSumOfLane; ++s) {
-#pragma unroll
-      for (int e = 0; e < kTile; ++e) m[s][e] = slack.of[e];
-    }
     const T* weight = weights;
-#pragma unroll 1
-    for (int j = 0; j < parts; ++j, weight += kRowSumSamples, entry += kTile) {
+    {  // the first part apart: it is added to slack, which saves a move for each entry
+      const Entries slack = *reinterpret_cast<const Entries*>(entry);
+      const Entries part = *reinterpret_cast<const Entries*>(entry + kTile);
       const Samples h = *reinterpret_cast<const Samples*>(weight);
+#pragma unroll
+      for (int s = 0; s < kRowSumOfLane; ++s) {
+#pragma unroll
+        for (int e = 0; e < kTile; ++e) m[s][e] = slack.of[e] + h.of[s] * part.of[e];
+      }
+    }
+    entry += 2 * kTile;
+#pragma unroll 1
+    for (int j = parts - 1; j > 0; --j, entry += kTile) {
+      weight += kRowSumSamples;
       const Entries part = *reinterpret_cast<const Entries*>(entry);
+      const Samples h = *reinterpret_cast<const Samples*>(weight);
 #pragma unroll
       for (int s = 0; s < kRowSumOfLane; ++s) {
 #pragma unroll
@@ -97,9 +105,8 @@ __device__ __forceinline__ void store_rows(T* to, const Vector<T, kRows>& sums, 
 // thread has two rows of four samples, and neighbours neighbouring rows: what a block writes is in
 // one piece.
 template <class T>
-__device__ __forceinline__ void sum_linear(const RowSumTable<T>& table, const T* weights, int chunk,
-                                           T* __restrict__ sums, int64_t samples, int classes,
-                                           int parts, bool vectors) {
+__device__ __forceinline__ void sum_linear(const RowSumTable<T>& table, int chunk, T* sums,
+                                           int64_t samples, int classes, int parts, bool vectors) {
   constexpr int kRows = kRowSumLinearRows, kUnroll = 16 / sizeof(T);
   using Entries = Vector<T, kRows>;
   using Samples = Vector<T, kRowSumOfLane>;
@@ -107,7 +114,7 @@ __device__ __forceinline__ void sum_linear(const RowSumTable<T>& table, const T*
   const unsigned unit = blockIdx.y * blockDim.x + threadIdx.x;
   if (unit >= pairs * (kRowSumSamples / kRowSumOfLane)) return;
   const int sample = int(unit / pairs) * kRowSumOfLane, i = int(unit % pairs) * kRows;
-  const T* weight = weights + sample;
+  const T* weight = table.weights + int64_t(chunk) * parts * kRowSumSamples + sample;
   const T* linear = table.linear + i;
   const int pitch = table.fours * kRowSumRows;
   Entries sum[kRowSumOfLane];
@@ -142,20 +149,21 @@ __global__ void __launch_bounds__(kRowSumMostWarps* kWarp, 2)
   PTD_DYNAMIC_SHARED(T, shared);  // [warps, kRowSumPitch]
   const int chunk = static_cast<int>(blockIdx.z * gridDim.x + blockIdx.x);
   if (chunk >= table.chunks) return;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  const int row = static_cast<int>(blockIdx.y) * warps + warp_id();
+  const int undecided = row < classes ? table.undecided[row] : 0;
   const auto marks = reinterpret_cast<const Vector<unsigned, 4>*>(table.off)[chunk];
   const bool off = marks.of[0] | marks.of[1] | marks.of[2] | marks.of[3];
-  const T* const weights = table.weights + int64_t(chunk) * parts * kRowSumSamples;
   if (all_decided(table) && !off) {
-    sum_linear(table, weights, chunk, sums, samples, classes, parts, vectors);
+    sum_linear(table, chunk, sums, samples, classes, parts, vectors);
     return;
   }
 
-  const int warps = static_cast<int>(blockDim.x) / kWarp;
-  const int first = static_cast<int>(blockIdx.y) * warps, row = first + warp_id();
+  const T* const weights = table.weights + int64_t(chunk) * parts * kRowSumSamples;
+  const T* const mine = weights + lane_id() * kRowSumOfLane;
   Vector<T, kRowSumOfLane> sum{};
   if (row < classes) {
-    sum_entries_of(table, row, parts, off ? classes : table.undecided[row],
-                   weights + lane_id() * kRowSumOfLane, sum.of);
+    sum_entries_of(table, row, parts, off ? classes : undecided, mine, sum.of);
   }
   const int place = warp_id() * kRowSumPitch + lane_id() * kRowSumOfLane;
   *reinterpret_cast<Vector<T, kRowSumOfLane>*>(shared + place) = sum;
@@ -163,7 +171,8 @@ __global__ void __launch_bounds__(kRowSumMostWarps* kWarp, 2)
 
   const int thread = static_cast<int>(threadIdx.x), log2_fours = warps == kRowSumWarps ? 1 : 2;
   const int sample = thread >> log2_fours, four = thread & ((1 << log2_fours) - 1);
-  const int i = first + four * kRowSumRows;
+  // Rows again from the block's index, as registers are all taken before.
+  const int i = opaque(static_cast<int>(blockIdx.y)) * warps + four * kRowSumRows;
   const int64_t n = int64_t(chunk) * kRowSumSamples + sample;
   if (n >= samples || i >= classes) return;
   Four result{};
@@ -173,9 +182,8 @@ __global__ void __launch_bounds__(kRowSumMostWarps* kWarp, 2)
     result = *linear;
 #pragma unroll 4
     for (int j = 0; j < parts; ++j, weight += kRowSumSamples) {
-      linear += table.fours;
       const T h = *weight;
-      const Four entry = *linear;
+      const Four entry = linear[(j + 1) * table.fours];
 #pragma unroll
       for (int r = 0; r < kRowSumRows; ++r) result.of[r] += h * entry.of[r];
     }
