@@ -131,7 +131,7 @@ def row_sum_table(weights: np.ndarray, columns: np.ndarray, slack: np.ndarray) -
         order = np.concatenate([np.flatnonzero(~known), np.flatnonzero(known)[::-1]])
         entries[i, :c] = values[order, :, i]
     entries = entries.reshape(c, -1, 8, 1 + r).transpose(0, 1, 3, 2)
-    linear = np.where(never[:, None], values, 0).sum(0).reshape(1 + r, -1, 4).transpose(1, 0, 2)
+    linear = np.where(never[:, None], values, 0).sum(0).reshape(1 + r, -1, 4)
     undecided = (~(always | never)).sum(0, dtype=np.int32).reshape(-1, 4)
     turned = weights.reshape(-1, 128, r).transpose(0, 2, 1)
     return [entries, linear, undecided, turned, np.zeros((len(turned), 4), np.uint32)]
@@ -215,7 +215,7 @@ class Arrays:
     def tabulated(self) -> ctypes.Structure:
         """What row sums are formed from."""
         entries, linear, *_, off = self.expected_table
-        return RowSumTable(*self.table, entries.shape[1], len(linear), len(off))
+        return RowSumTable(*self.table, entries.shape[1], linear.shape[1], len(off))
 
     def tiled(self, forward: bool) -> list:
         """The batch as the launchers of noisy_posterior hand it over."""

@@ -49,6 +49,38 @@ def test_samples(n, dtype):
     check(batch_of(n, 13, 5, 0.05, dtype, seed=n))
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 127, 128, 131, 257])
+@pytest.mark.parametrize("c", [2, 3, 12, 13])
+@dtypes
+def test_nothing_undecided(n, c, dtype):
+    """Linear entries alone: whole rows of a chunk by half of its blocks."""
+    batch = batch_of(n, c, 5, 0.0, dtype, seed=n)
+    batch.slack += torch.rand(c, c)
+    check(batch)
+
+
+@pytest.mark.parametrize("row", [0, 5, 127, 128, 130])
+@pytest.mark.parametrize("column", [0, 127, 128, 130])
+def test_one_undecided_entry(row, column):
+    """Wherever it is, its row's sum has it, and those of the others stay."""
+    batch = batch_of(5, 131, 3, 0.0, seed=10)
+    batch.parts[:, row, column] = torch.tensor([0.1, 0.5, 0.9])
+    before = check(batch)
+    batch.slack[row, column] = -0.5
+    after = check(batch)
+    others = torch.arange(131) != row
+    torch.testing.assert_close(after[:, others], before[:, others])
+    assert (after[:, row] < before[:, row]).all()
+
+
+@pytest.mark.parametrize("r", [1, 2, 7, 8, 9, 23, 24, 25])
+@pytest.mark.parametrize("c", [12, 13, 128])
+@dtypes
+def test_parts(r, c, dtype):
+    """Those of a half of the lanes, and of a block's warps, at their edges."""
+    check(batch_of(3, c, r, 0.05, dtype, seed=r))
+
+
 def test_more_chunks_than_multiprocessors():
     check(batch_of(80 * 128 + 5, 2, 1, 0.5))
 
@@ -129,15 +161,17 @@ def test_layouts(dtype, c):
 
 
 @dtypes
-def test_off_a_boundary_of_vectors(dtype):
+@pytest.mark.parametrize("scale", [0.0, 0.05])
+def test_off_a_boundary_of_vectors(dtype, scale):
     """The parts, and the sums."""
-    batch = batch_of(131, 12, 6, 0.05, dtype, seed=9)
+    batch = batch_of(131, 12, 6, scale, dtype, seed=9)
     assert torch.equal(run_row_sums(batch, lead=1), check(batch))
 
 
 @dtypes
 @pytest.mark.parametrize("size", [(130, 12, 5), (3, 33, 47)])
-def test_results_repeat(dtype, size):
-    batch = batch_of(*size, 0.02, dtype, seed=8)
+@pytest.mark.parametrize("scale", [0.0, 0.02])
+def test_results_repeat(dtype, size, scale):
+    batch = batch_of(*size, scale, dtype, seed=8)
     first, second = (run_row_sums(batch, seed=s, switch_probability=0.1) for s in (0, 1))
     assert torch.equal(first, second)

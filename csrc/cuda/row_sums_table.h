@@ -16,7 +16,7 @@ struct RowSumTable {
   // [C, tiles, 1 + R, kRowSumTile]: of each entry of a row its slack, then its parts. First come
   // the undecided ones, last the decided ones, and zeros after the end.
   T* entries;
-  // [fours, 1 + R, kRowSumRows]: slack and parts, added up over a row's entries that are never
+  // [1 + R, fours, kRowSumRows]: slack and parts, added up over a row's entries that are never
   // clamped.
   T* linear;
   int* undecided;  // [fours, kRowSumRows], how many a row has
