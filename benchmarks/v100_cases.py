@@ -316,8 +316,7 @@ def cases() -> list[Case]:
             mapping = f"<float, 4, true, {str(slack).lower()}>"
             found += [
                 Case("loss", many, f"transition_loss_grouped{mapping}",
-                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size,
-                     of_warp=2 if slack else 4),
+                     lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size, of_warp=4),
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size, of_warp=2),
             ]  # fmt: skip

@@ -90,10 +90,16 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
                                                      const Smoothing<T>& smooth, Team& team,
                                                      Exponentials<T, V, kKept>& kept) {
   ColumnSums<T> sums;
-  T top = -infinity<T>();
+  constexpr int kAtOnce = V % 4 == 0 ? 4 : 1;  // so that they do not wait for each other
+  T tops[kAtOnce];
 #pragma unroll
-  for (int v = 0; v < V; ++v) top = max_of(top, share.z[v]);
-  sums.shift = sums.column_shift = team.max(top);
+  for (int v = 0; v < V; ++v) {
+    const T z = share.z[v];
+    tops[v % kAtOnce] = max_of(v < kAtOnce ? -infinity<T>() : tops[v % kAtOnce], z);
+  }
+#pragma unroll
+  for (int a = 1; a < kAtOnce; ++a) tops[0] = max_of(tops[0], tops[a]);
+  sums.shift = sums.column_shift = team.max(tops[0]);
   if (!(smooth.floor > T(0))) {  // smoothing leaves no class out
     T open_top = -infinity<T>();
 #pragma unroll
@@ -104,13 +110,20 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
   }
   T exp_sum = T(0), column_sum = T(0);
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    const T e = quick_exp(share.z[v] - sums.shift);
-    exp_sum += e;
-    if constexpr (kKept) {
-      kept.of[v] = e;
-    } else {
-      column_sum += e * share.column[v];
+  for (int v = 0; v < V; v += kAtOnce) {
+    T e[kAtOnce];
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) e[a] = share.z[v + a] - sums.shift;
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) e[a] = quick_exp(e[a]);
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) {
+      exp_sum += e[a];
+      if constexpr (kKept) {
+        kept.of[v + a] = e[a];
+      } else {
+        column_sum += e[a] * share.column[v + a];
+      }
     }
   }
   if (sums.column_shift == sums.shift || sums.shift != sums.shift) {

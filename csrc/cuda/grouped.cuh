@@ -38,7 +38,7 @@ __device__ __forceinline__ void add_parts(int count, const Vector<T, E>* column,
   struct alignas(16) TwoParts {
     T of[2][K];
   };
-  constexpr int kAtOnce = K == 4 ? 2 : 4;
+  constexpr int kAtOnce = 4;
 #pragma unroll 1
   for (; count >= kAtOnce; count -= kAtOnce, column += kAtOnce, weights += kAtOnce) {
 #pragma unroll
@@ -56,11 +56,16 @@ __device__ __forceinline__ void add_parts(int count, const Vector<T, E>* column,
 template <class Label, class Block>
 __device__ __forceinline__ void look_through_labels(const Block& block,
                                                     GroupedColumns<Block>& columns) {
-  const LabelView& view = block.batch.labels;
-  const ChunkLabels<Block::kVectors, Label> labels(view, block.start(), block.samples());
-  labels.find(block.batch.classes, block.first_label(), block.labels(), block.found(),
-              [&](int position) { block.prefetch_sample(position); });
-  columns.load(block);
+  ChunkLabels<Block::kVectors, Label> labels;
+  if (finds_labels()) labels.load(block.batch.labels, block.start(), block.samples());
+  __syncthreads();
+  if (finds_labels()) {
+    labels.find(block.samples(), block.batch.classes, block.first_label(), block.labels(),
+                block.found(),
+                [&](int position, bool listed) { block.prefetch_weights(position, listed); });
+  } else {
+    columns.load(block);
+  }
 }
 
 // visit(sample, label, share) for all samples, by whole warps. The grid is [chunks, groups].
@@ -82,8 +87,11 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
     look_through_labels<ShortLabel>(block, columns);
   }
   __syncthreads();
-  list_labels<K>(block.found(), block.samples(), counts, block.list());
-  columns.store(block);
+  LabelList list;
+  if (lists_labels()) list.count(block.found(), block.samples(), counts);
+  __syncthreads();
+  if (lists_labels()) list.write<K>(counts, block.list());
+  if (!finds_labels()) columns.store(block);
   __syncthreads();
 
 #pragma unroll 1
@@ -93,24 +101,44 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
     const ListEntry entry = block.entry(any ? K * item + own_sample<K>() : 0);
     Share<T, V> share = sample_share<T, E, K>();
     // All warps' weights first: columns are formed while logits are on their way.
-    GroupedWeights<Block> weights;
-    weights.load(block, entry.position(), 0, any ? block.parts_from(0) : 0);
-    __syncthreads();
-    load_sample<kVector>(block.row_of(batch.logits, entry.position()), batch.logits.stride,
-                         any ? classes : 0, -infinity<T>(), share, share.z);
+    const auto bring_weights = [&](int part, int count) {
+      GroupedWeights<Block> weights;
+      weights.load(block, entry.position(), part, count);
+      __syncwarp();
+      weights.store(count, block.weights());
+      __syncwarp();
+    };
+    const auto load_logits = [&] {
+      load_sample<kVector>(block.chunk_of(batch.logits),
+                           block.offset_in(batch.logits, entry.position()), batch.logits.stride,
+                           classes, -infinity<T>(), share, share.z);
+    };
+    // With slack, registers are too few for logits of four samples while columns are formed.
+    constexpr bool kLogitsLast = kSlack && K == 4 && kVector;
+    if (any) {
+      bring_weights(0, block.parts_from(0));
+      if constexpr (kLogitsLast) {
+        prefetch_sample(block.row_of(batch.logits, entry.position()), classes, share);
+        prefetch_sample(block.row_of(batch.row_sums, entry.position()), classes, share);
+      } else {
+        load_logits();
+      }
+    }
     T sums[K][E];
 #pragma unroll
     for (int e = 0; e < E; ++e) {
       const int i = E * lane_id() + e;
-      const T base = kSlack && any && i < classes
+      const T base = kSlack && i < classes
                          ? slack_at(batch, i, block.first_label() + block.column_of(entry))
                          : T(0);
 #pragma unroll
       for (int s = 0; s < K; ++s) sums[s][e] = base;
     }
+    // Its place is not kept from round to round, except where that takes a register more.
+    const int lane = kVector && sizeof(S) < 4 ? lane_id() : opaque(lane_id());
     const Vector<T, E>* const column = block.columns() +
                                        block.column_of(entry) * layout.staged_parts +
-                                       (E * lane_id() < classes ? lane_id() : 0) * layout.pitch;
+                                       (E * lane < classes ? lane : 0) * layout.pitch;
 #pragma unroll 1
     for (int part = 0; part < parts; part += layout.staged_parts) {
       const int count = block.parts_from(part);
@@ -120,10 +148,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
         __syncthreads();
       }
       if (any) {
-        if (part > 0) weights.load(block, entry.position(), part, count);
-        __syncwarp();
-        weights.store(count, block.weights());
-        __syncwarp();
+        if (part > 0) bring_weights(part, count);
         add_parts(count, column, block.weights(), sums);
       }
     }
@@ -135,10 +160,12 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
       const T uniform = T(1) / opaque(T(classes));  // not kept from round to round
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        share.column[v] =
-            normalised_entry(clamp_entry(share.column[v]), row_sums.get(share, v), uniform);
+        const T sum = row_sums.get(share, v);
+        const T quotient = quick_quotient(clamp_entry(share.column[v]), sum);
+        share.column[v] = sum == T(0) ? uniform : quotient;
       }
     }
+    if constexpr (kLogitsLast) load_logits();
     visit(sample, block.label_of(entry), share);
   }
 }

@@ -12,6 +12,16 @@ namespace ptd {
 template <class T, int K>
 using PartWeights = Vector<T, K>;
 
+// 32 bits are enough for offsets in a chunk if kVector.
+template <bool kVector>
+struct ChunkOffset {
+  using type = int64_t;
+};
+template <>
+struct ChunkOffset<true> {
+  using type = int;
+};
+
 // A block's place in the batch, and its shared memory.
 template <class S, int E, int K, bool kVector>
 struct GroupedBlock {
@@ -43,16 +53,21 @@ struct GroupedBlock {
     return reinterpret_cast<PartWeights<T, K>*>(shared + layout.weights) +
            warp_id() * layout.weight_rows;
   }
-  // A row of the chunk; if kVector, 32 bits are enough for offsets in it.
+  // The chunk's rows, and where one of them begins; those of the batch unless kVector.
+  using Offset = typename ChunkOffset<kVector>::type;
+  template <class Number>
+  __device__ __forceinline__ const Number* chunk_of(const Rows<const Number>& rows) const {
+    if constexpr (!kVector) return rows.data;
+    return rows.data + int64_t(blockIdx.x) * (layout.length * int(rows.row_stride));
+  }
+  template <class Number>
+  __device__ __forceinline__ Offset offset_in(const Rows<const Number>& rows, int position) const {
+    return Offset(kVector ? position : start() + position) * Offset(rows.row_stride);
+  }
   template <class Number>
   __device__ __forceinline__ const Number* row_of(const Rows<const Number>& rows,
                                                   int position) const {
-    if constexpr (kVector) {
-      const int stride = static_cast<int>(rows.row_stride);
-      return rows.data + int64_t(blockIdx.x) * (layout.length * stride) + position * stride;
-    } else {
-      return rows.data + (start() + position) * rows.row_stride;
-    }
+    return chunk_of(rows) + offset_in(rows, position);
   }
   __device__ __forceinline__ uint16_t* list() const {
     return reinterpret_cast<uint16_t*>(shared + layout.list);
@@ -67,28 +82,25 @@ struct GroupedBlock {
     const int classes = batch.classes;
     return rows + int64_t(blockIdx.x) * (layout.length * classes) + position * classes;
   }
-  // Asks for a sample's logits and weights, 32 bytes to a lane. They are on their way while samples
-  // are listed: DRAM would be idle for long without.
-  __device__ __forceinline__ void prefetch_sample(int position) const {
+  // Asks for a sample's first weights, which are on their way while samples are listed. Without
+  // branches: several are asked for side by side.
+  __device__ __forceinline__ void prefetch_weights(int position, bool wanted) const {
     if constexpr (kVector) {
-      constexpr int kHalf = kWarp / 2, kSector = 32;
-      const int at = lane_id() % kHalf * kSector;
-      const bool weights = lane_id() >= kHalf;
-      const auto* row = reinterpret_cast<const char*>(row_of(batch.logits, position));
-      int bytes = batch.classes * int(sizeof(S));
-      if (weights) {
-        row = reinterpret_cast<const char*>(row_of(batch.weights, position));
-        bytes = batch.weights.data ? batch.parts * int(sizeof(T)) : 0;
-      }
-      if (at < bytes) prefetch(row + at);
+      constexpr int kSector = 32, kMost = kStagedParts * int(sizeof(T));
+      const int bytes = batch.weights.data ? batch.parts * int(sizeof(T)) : 0;
+      const auto* row = reinterpret_cast<const char*>(row_of(batch.weights, position));
+#pragma unroll
+      for (int at = 0; at < kMost; at += kSector) prefetch(row + at, wanted && at < bytes);
     }
   }
   __device__ __forceinline__ ListEntry entry(int at) const { return {list()[at]}; }
   // Or what there is instead.
   __device__ __forceinline__ int label_of(const ListEntry& entry) const {
-    return class_of(batch, entry.slot() == kRestSlot
-                               ? label_at(batch.labels, start() + entry.position())
-                               : first_label() + entry.slot());
+    if (entry.slot() == kRestSlot) {
+      return class_of(batch, label_at(batch.labels, start() + entry.position()));
+    }
+    const int label = first_label() + entry.slot();
+    return label == batch.ignore_index ? kIgnored : label;
   }
   // The class whose column it is, counted from the block's first: 0 where there is none.
   __device__ __forceinline__ int column_of(const ListEntry& entry) const {

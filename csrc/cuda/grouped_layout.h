@@ -13,8 +13,8 @@ constexpr int kGroupedMaxClasses = 128;
 template <class T, int E>
 constexpr int kGroupedSamples = E == 1 && sizeof(T) == 4 ? 4 : 2;
 // That of the losses, forward.
-template <class T, int E, bool kVector, bool kSlack>
-constexpr int kGroupedLossSamples = kVector && !kSlack ? 4 : kGroupedSamples<T, E>;
+template <class T, int E, bool kVector>
+constexpr int kGroupedLossSamples = kVector ? 4 : kGroupedSamples<T, E>;
 constexpr int kStagedParts = 32;  // at most
 
 // A block's slots are its labels, at most seven, and one for what is no class.

@@ -6,10 +6,10 @@
 
 namespace ptd {
 
-constexpr int kColumnWarps = kGroupedWarps / 2;
+constexpr int kColumnWarps = kFirstFinder;
 
 // The block's columns on their way to shared memory: parts from `part` on of all its labels, each a
-// row, which the first kColumnWarps warps take in turn.
+// row, which the warps that find no labels take in turn.
 template <class Block>
 struct GroupedColumns {
   using T = typename Block::T;
@@ -42,12 +42,10 @@ struct GroupedColumns {
   }
   // The first few, so that other work fits in before they are there.
   __device__ __forceinline__ void load(const Block& block) {
-    if (warp_id() >= kColumnWarps) return;
 #pragma unroll
     for (int a = 0; a < kHeld; ++a) held[a] = load(block, warp_id() + a * kColumnWarps);
   }
   __device__ __forceinline__ void store(const Block& block) const {
-    if (warp_id() >= kColumnWarps) return;
 #pragma unroll
     for (int a = 0; a < kHeld; ++a) store(block, warp_id() + a * kColumnWarps, held[a]);
     copy(block, kHeld);

@@ -45,8 +45,7 @@ struct GroupedPlan {
   int samples_of_warp(const LabelBatch<S>& batch, bool is_loss) const {
     using T = Accumulation<S>;
     if (batch.classes <= kWarp) return kGroupedSamples<T, 1>;
-    return is_loss && vector && !batch.slack ? kGroupedLossSamples<T, 4, true, false>
-                                             : kGroupedSamples<T, 4>;
+    return is_loss && vector ? kGroupedLossSamples<T, 4, true> : kGroupedSamples<T, 4>;
   }
 };
 

@@ -47,9 +47,9 @@ __device__ __forceinline__ Share<T, E * K> sample_share() {
 }
 
 // A lane's classes of a row, `beyond` past the last. kVector: rows are whole vectors of four.
-template <bool kVector, class S, class T, int V>
-__device__ __forceinline__ void load_sample(const S* row, int64_t stride, int classes, T beyond,
-                                            const Share<T, V>& share, T (&to)[V]) {
+template <bool kVector, class S, class Offset, class T, int V>
+__device__ __forceinline__ void load_sample(const S* rows, Offset row, int64_t stride, int classes,
+                                            T beyond, const Share<T, V>& share, T (&to)[V]) {
   if constexpr (kVector) {
     static_assert(V % 4 == 0);
 #pragma unroll
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_sample(const S* row, int64_t stride, int cl
 #pragma unroll
       for (int e = 0; e < 4; ++e) to[v + e] = beyond;
       if (share.index(v) >= classes) continue;
-      const auto four = *reinterpret_cast<const Vector<S, 4>*>(row + share.index(v));
+      const auto four = *reinterpret_cast<const Vector<S, 4>*>(rows + (row + share.index(v)));
 #pragma unroll
       for (int e = 0; e < 4; ++e) to[v + e] = load<T>(four.of + e);
     }
@@ -65,9 +65,17 @@ __device__ __forceinline__ void load_sample(const S* row, int64_t stride, int cl
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       to[v] = beyond;
-      if (share.index(v) < classes) to[v] = load<T>(row + share.index(v) * stride);
+      if (share.index(v) < classes) to[v] = load<T>(rows + (row + share.index(v) * stride));
     }
   }
+}
+
+// Asks for a lane's classes of a row.
+template <class S, class T, int V>
+__device__ __forceinline__ void prefetch_sample(const S* row, int classes,
+                                                const Share<T, V>& share) {
+#pragma unroll
+  for (int v = 0; v < V; v += 4) prefetch(row + share.index(v), share.index(v) < classes);
 }
 
 // Loads a lane's classes of a row one after the other, zero past the last: get(v) in the order of

@@ -94,11 +94,14 @@ __device__ __forceinline__ void store(Half* to, float x) { *to = to_half(x); }
 __device__ __forceinline__ void store(BFloat16* to, float x) { *to = to_bfloat16(x); }
 
 // Asks for what is at an address, so that it is in L2 when it is read.
-__device__ __forceinline__ void prefetch(const void* address) {
+__device__ __forceinline__ void prefetch(const void* address, bool wanted = true) {
 #if defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(address));
+  asm volatile("{ .reg .pred wanted; setp.ne.s32 wanted, %1, 0; @wanted prefetch.global.L2 [%0]; }"
+               :
+               : "l"(address), "r"(int(wanted)));
 #else
   static_cast<void>(address);
+  static_cast<void>(wanted);
 #endif
 }
 

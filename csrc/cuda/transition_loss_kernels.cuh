@@ -27,13 +27,13 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
     transition_loss_grouped(LabelBatch<S> batch, GroupedLayout layout,
                             LossRule<Accumulation<S>> rule, LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
-  constexpr int K = kGroupedLossSamples<T, E, kVector, kSlack>, V = E * K;
+  constexpr int K = kGroupedLossSamples<T, E, kVector>, V = E * K;
   constexpr int kPlaces = K * kGroupedWarps;
   // What the first lane of each sample's has seen.
   PTD_DYNAMIC_SHARED(unsigned char, shared);
   auto* const seen = reinterpret_cast<double (*)[kPlaces]>(shared + layout.seen);
   const int place = warp_id() * K + own_sample<K>();
-  if (sample_lane<K>() == 0) seen[0][place] = seen[1][place] = 0.0;
+  if (threadIdx.x < kPlaces) seen[0][threadIdx.x] = seen[1][threadIdx.x] = 0.0;
   SampleTeam<T, K> team;
   for_each_grouped<S, E, K, kVector, kSlack>(
       batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
