@@ -53,6 +53,13 @@ struct Share {
   }
 };
 
+// normalised_entry of math/revision.h, to a few units in the last place.
+template <class T>
+__device__ __forceinline__ T quickly_normalised(T clamped, T row_sum, T uniform) {
+  const T quotient = quick_quotient(clamped, row_sum);
+  return row_sum == T(0) ? uniform : quotient;
+}
+
 // u = (1 - epsilon) column + epsilon / C.
 template <class T>
 struct Smoothing {

@@ -100,7 +100,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
     const bool any = item < items;  // to do for this warp
     const ListEntry entry = block.entry(any ? K * item + own_sample<K>() : 0);
     Share<T, V> share = sample_share<T, E, K>();
-    // All warps' weights first: columns are formed while logits are on their way.
+    // Weights first: columns are formed while logits are on their way.
     const auto bring_weights = [&](int part, int count) {
       GroupedWeights<Block> weights;
       weights.load(block, entry.position(), part, count);
@@ -160,9 +160,8 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
       const T uniform = T(1) / opaque(T(classes));  // not kept from round to round
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const T sum = row_sums.get(share, v);
-        const T quotient = quick_quotient(clamp_entry(share.column[v]), sum);
-        share.column[v] = sum == T(0) ? uniform : quotient;
+        share.column[v] =
+            quickly_normalised(clamp_entry(share.column[v]), row_sums.get(share, v), uniform);
       }
     }
     if constexpr (kLogitsLast) load_logits();

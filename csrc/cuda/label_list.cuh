@@ -1,5 +1,5 @@
-// The samples of a chunk that have one of a few neighbouring labels, in the order of their labels,
-// listed by all threads of a block.
+// The samples of a chunk that have one of a few neighbouring labels, in the order of their labels:
+// half of a block's warps look through the labels, and eight of them list the samples.
 #pragma once
 
 #include "grouped_layout.h"

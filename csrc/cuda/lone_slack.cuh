@@ -107,8 +107,7 @@ __device__ __forceinline__ void with_lone_slack(const LabelBatch<S>& batch,
   for (int v = 0; v < V; ++v) {
     // Beyond the last class the quotient is zero.
     const float sum = v < classes ? done[lane_id() * classes + v] : infinity<float>();
-    const float quotient = quick_quotient(clamp_entry(column[v]), sum);
-    column[v] = sum == 0.0f ? uniform : quotient;
+    column[v] = quickly_normalised(clamp_entry(column[v]), sum, uniform);
   }
   write_tile(done, batch.row_sums, last, classes);
   __syncwarp();  // row sums make room for logits
