@@ -8,20 +8,13 @@ namespace {
 
 constexpr int64_t kShortProjection = kWarp;  // entries of a row
 
-// Calls run.template operator()<Lanes>() with the fewest lanes that hold a row.
-template <class Run>
-void with_lanes(int64_t parts, const Run& run) {
+// Calls run.template operator()<V>() with the fewest of 8, 16 and kMost lanes, or entries of a
+// lane, that hold a row.
+template <int kMost, class Run>
+void with_fewest(int64_t parts, const Run& run) {
   if (parts <= 8) return run.template operator()<8>();
   if (parts <= 16) return run.template operator()<16>();
-  return run.template operator()<32>();
-}
-
-// Calls run.template operator()<V>() with the fewest entries that hold a row.
-template <class Run>
-void with_entries(int64_t parts, const Run& run) {
-  if (parts <= 8) return run.template operator()<8>();
-  if (parts <= 16) return run.template operator()<16>();
-  return run.template operator()<kMostLoneEntries>();
+  return run.template operator()<kMost>();
 }
 
 template <int Lanes>
@@ -45,7 +38,7 @@ cudaError_t launch_simplex_projection(const T* x, T* projected, int64_t rows, in
     if (parts <= kMostLoneEntries) {
       const auto blocks = static_cast<unsigned>(ceil_div(rows, kLoneBlock));
       const size_t shared = kLoneBlock * static_cast<size_t>(parts) * sizeof(float);
-      with_entries(parts, [&]<int V>() {
+      with_fewest<kMostLoneEntries>(parts, [&]<int V>() {
         PTD_LAUNCH(simplex_project_lone<V>, blocks, kLoneBlock, shared, stream, x, projected, rows,
                    width);
       });
@@ -53,7 +46,7 @@ cudaError_t launch_simplex_projection(const T* x, T* projected, int64_t rows, in
     }
   }
   if (parts <= kShortProjection) {
-    with_lanes(parts, [&]<int Lanes>() {
+    with_fewest<kWarp>(parts, [&]<int Lanes>() {
       PTD_LAUNCH((simplex_project_short<T, Lanes>), lane_blocks<Lanes>(rows), kLaneBlock, 0, stream,
                  x, projected, rows, width);
     });
@@ -69,7 +62,7 @@ cudaError_t launch_simplex_projection_backward(const T* grad, const T* projected
                                                int64_t rows, int64_t parts, cudaStream_t stream) {
   const int width = static_cast<int>(parts);
   if (parts <= kShortProjection) {
-    with_lanes(parts, [&]<int Lanes>() {
+    with_fewest<kWarp>(parts, [&]<int Lanes>() {
       PTD_LAUNCH((simplex_project_short_backward<T, Lanes>), lane_blocks<Lanes>(rows), kLaneBlock,
                  0, stream, grad, projected, grad_x, rows, width);
     });
