@@ -105,7 +105,8 @@ def access(code: Instruction, x: Operands) -> Run:
         address = address * scale + offset
         there = address if m is None else address[m]
         if shared:
-            memory, extra = w.shared, (passes(there, width),)
+            lanes = LANES if m is None else LANES[m]
+            memory, extra = w.shared, (passes(lanes, there, width, loads),)
             index = there // unit.itemsize
         else:
             memory = w.memory.data

@@ -47,13 +47,15 @@ class Memory:
         return np.frombuffer(self.data, dtype, count, place - GLOBAL).reshape(shape)
 
 
-def passes(addresses: np.ndarray, width: int) -> int:
+def passes(lanes: np.ndarray, addresses: np.ndarray, width: int, loads: bool) -> int:
     """Of shared memory: each serves one word of every bank, to any number of lanes.
 
-    64 bits a lane go half a warp at a time, 128 a quarter, unless all words fit into one pass.
+    64 bits a lane go half a warp at a time, 128 a quarter, unless all words fit into one pass. What
+    is loaded returns to the lanes a register a pass, or two where neighbours, or else lanes two
+    apart, load from the same address.
     """
     start = int(addresses[0]) & ~127
-    key = (width, (addresses - start).tobytes())
+    key = (width, loads, lanes.tobytes(), (addresses - start).tobytes())
     found = PASSES.get(key)
     if found is None:
         words = (addresses[:, None] - start) // 4 + np.arange(max(width // 4, 1))
@@ -61,12 +63,22 @@ def passes(addresses: np.ndarray, width: int) -> int:
         if len(distinct) <= 32 and np.bincount(distinct % 32).max() == 1:
             found = 1
         else:
-            found, lanes = 0, 128 // max(width, 4)
-            for first in range(0, len(words), lanes):
-                group = np.unique(words[first : first + lanes])
-                found += int(np.bincount(group % 32).max())
+            found, group = 0, 128 // max(width, 4)
+            for first in range(0, len(words), group):
+                some = np.unique(words[first : first + group])
+                found += int(np.bincount(some % 32).max())
+        if loads:
+            registers = max(width // 4, 1)
+            pairs = any(in_pairs(lanes, addresses, apart) for apart in (1, 2))
+            found = max(found, -(-registers // 2) if pairs else registers)
         PASSES[key] = found
     return found
+
+
+def in_pairs(lanes: np.ndarray, addresses: np.ndarray, apart: int) -> bool:
+    """Whether lanes that are so far apart have the same address, of those that are active."""
+    of_lane = dict(zip(lanes.tolist(), addresses.tolist(), strict=True))
+    return all(of_lane.get(lane ^ apart, at) == at for lane, at in of_lane.items())
 
 
 class Caches:

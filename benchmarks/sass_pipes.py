@@ -38,6 +38,7 @@ class Timed:
     write: int
     read: int
     latency: int
+    registers: int  # that it loads
     through: bool  # past the first-level cache
     text: str
 
@@ -64,8 +65,11 @@ def timed(code: Instruction) -> Timed:
         pipe = "alu"  # never runs
     cost = PIPES[pipe] * (2 if code.name == "IMAD" and "WIDE" in code.flags else 1)
     latency = LATENCY.get(code.name, LATENCY.get(pipe, 10))
+    wide = next((n for n in (4, 2) if str(32 * n) in code.flags), 1)
+    registers = wide if code.name == "LDG" else 0
     stall = max(code.stall, 2 if code.yields else 1)  # a yield leaves the next cycle to others
     return Timed(
         code.name, pipe, cost, stall + code.conflict, code.yields, code.waits,
-        code.write_barrier, code.read_barrier, latency, "STRONG" in code.flags, code.text,
+        code.write_barrier, code.read_barrier, latency, registers, "STRONG" in code.flags,
+        code.text,
     )  # fmt: skip

@@ -220,7 +220,7 @@ class Processor:
             taken = given
             done = start + code.latency + taken - 1
         else:
-            taken = -(-len(given) // SECTORS)
+            taken = max(-(-len(given) // SECTORS), code.registers)
             if code.name == "STG":
                 done = self.caches.store(given, start)
             elif code.name == "CCTL":

@@ -23,4 +23,20 @@ PTD_HD double log_of(double x) { return ::log(x); }
 PTD_HD float exp_of(float x) { return ::expf(x); }
 PTD_HD double exp_of(double x) { return ::exp(x); }
 
+// log(x / y), for sums x of at least 1 over some classes and y. A GPU takes its logarithm of two
+// units in the last place for floats, or 2^-22 near 1: no more than the sums themselves are wrong
+// by.
+PTD_HD double log_quotient(double x, double y) { return log_of(x) - log_of(y); }
+PTD_HD float log_quotient(float x, float y) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(result) : "f"(__fdividef(y, x)));
+  return result * -0.693147181f;
+#elif defined(PTD_CUDA_EMULATOR)
+  return -log_of(y / x);
+#else
+  return log_of(x) - log_of(y);
+#endif
+}
+
 }  // namespace ptd
