@@ -1,9 +1,9 @@
 // Sums and maxima over groups of lanes and over a block.
 //
 // Every lane of a group must call, with the group converged; the mask names that group and no
-// other lane, so groups of one warp may run apart. All lanes receive the result, the same to the
-// bit: a butterfly adds the same pairs in every lane. The order of additions depends on the width
-// alone, so results repeat.
+// other lane, so groups of one warp may run apart, unless the caller gives another. All lanes
+// receive the result, the same to the bit: a butterfly adds the same pairs in every lane. The order
+// of additions depends on the width alone, so results repeat.
 #pragma once
 
 #include "launch.h"
@@ -30,10 +30,10 @@ __device__ __forceinline__ float max_of(float a, float b) { return fmaxf(a, b); 
 __device__ __forceinline__ double max_of(double a, double b) { return fmax(a, b); }
 
 template <int kWidth, class T>
-__device__ __forceinline__ T lanes_sum(T value) {
+__device__ __forceinline__ T lanes_sum(T value, unsigned mask = lanes_mask<kWidth>()) {
 #pragma unroll
   for (int offset = kWidth / 2; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(lanes_mask<kWidth>(), value, offset);
+    value += __shfl_xor_sync(mask, value, offset);
   }
   return value;
 }

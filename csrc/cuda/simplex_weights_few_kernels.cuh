@@ -39,6 +39,12 @@ struct FewMemory {
   float offset[V][kFewBlock], weights[V][kFewBlock];  // of each thread alone
 };
 
+// Over a row's lanes, by all of the warp: rows stay together, and a mask of each would take time.
+template <int L>
+__device__ __forceinline__ float row_sum(float x) {
+  return lanes_sum<L>(x, 0xffffffffu);
+}
+
 template <int L, int V>
 class FewRow {
   FewMemory<L, V>& memory;
@@ -84,7 +90,7 @@ class FewRow {
         count += above ? 1.0f : 0.0f;
       }
       // newton_threshold, to a few units in the last place.
-      const float next = quick_quotient(lanes_sum<L>(above_sum) - 1.0f, lanes_sum<L>(count));
+      const float next = quick_quotient(row_sum<L>(above_sum) - 1.0f, row_sum<L>(count));
       // The first step may come from the right, and fall.
       arrived = !(first ? next != theta : next > theta);
       theta = first || next > theta ? next : theta;
@@ -130,7 +136,7 @@ __global__ void __launch_bounds__(kFewBlock, 8)
       image[v] = step * args.linear[start + k] + args.shift[int64_t(problem) * parts + k];
     total += image[v];
   }
-  const float mean = lanes_sum<L>(total) / float(parts);
+  const float mean = row_sum<L>(total) / float(parts);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     row.offset(v) = row.has(v) ? image[v] - mean : kFarBelow;
@@ -165,8 +171,8 @@ __global__ void __launch_bounds__(kFewBlock, 8)
       rise += rise_term(c[v], c_image[v], h, image[v], theta);
       moved += moved_term(c[v], h);
     }
-    const bool risen = lanes_sum<L>(rise) > 0.0f;
-    const bool stalled = lanes_sum<L>(moved) <= args.tolerance * args.tolerance || risen;
+    const bool risen = row_sum<L>(rise) > 0.0f;
+    const bool stalled = row_sum<L>(moved) <= args.tolerance * args.tolerance || risen;
     const bool taken = !risen && moving;
 #pragma unroll
     for (int v = 0; v < V; ++v) {

@@ -23,9 +23,9 @@ PTD_HD double log_of(double x) { return ::log(x); }
 PTD_HD float exp_of(float x) { return ::expf(x); }
 PTD_HD double exp_of(double x) { return ::exp(x); }
 
-// log(x / y), for sums x of at least 1 over some classes and y. A GPU takes its logarithm of two
-// units in the last place for floats, or 2^-22 near 1: no more than the sums themselves are wrong
-// by.
+// log(x / y) of two sums, x at least 1. Of floats, a GPU takes the logarithm that it has for
+// itself: wrong by two units in the last place, or by 2^-22 where the quotient is near 1, which is
+// no more than the sums are wrong by.
 PTD_HD double log_quotient(double x, double y) { return log_of(x) - log_of(y); }
 PTD_HD float log_quotient(float x, float y) {
 #if defined(__CUDA_ARCH__)
