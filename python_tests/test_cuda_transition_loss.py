@@ -75,6 +75,12 @@ def test_numbers_of_parts(r, c):
     check(batch_of(18, c, r, 0.1 if r % 2 else None, seed=r))
 
 
+@pytest.mark.parametrize("r", [9, 11, 17, 19, 21, 22, 23, 39, 41, 43])
+def test_parts_that_a_lane_takes_in_several_turns(r):
+    """Ten at a time of twenty: the last of a turn may be one of two, or the first of the next."""
+    check(batch_of(40, 3, r, seed=r), wanted=("logits", "weights"))
+
+
 def test_a_thousand_classes():
     check(batch_of(2, 1000, 3), wanted=("logits", "weights"))
 

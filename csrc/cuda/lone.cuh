@@ -79,7 +79,8 @@ __device__ __forceinline__ void add_staged_parts(const float* h,     // [kLonePa
                                                  const float* part,  // [left, row_pitch]
                                                  int row_pitch, int left,
                                                  float (&column)[kLoneClasses]) {
-  const int whole = (left + 2) / 4, pairs = 2 * whole < kLoneParts ? whole : kLoneParts / 2;
+  const int last = left < 2 * kLoneParts ? left : 2 * kLoneParts;  // the rest is not staged
+  const int pairs = (last + 2) / 4;
 #pragma unroll 1
   for (int p = 0; p < pairs; ++p) {
     const float2 two = *reinterpret_cast<const float2*>(h + 2 * p);
@@ -88,7 +89,7 @@ __device__ __forceinline__ void add_staged_parts(const float* h,     // [kLonePa
     add_part(two.y, part, column);
     part += 3 * row_pitch;
   }
-  if (left == 4 * pairs + 1) add_part(h[2 * pairs], part, column);
+  if (last == 4 * pairs + 1) add_part(h[2 * pairs], part, column);
 }
 
 // A lane's sample.
