@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 8)
   const int j0 = static_cast<int>(blockIdx.z) * kSpreadParts<T>;
   T acc[kSpreadParts<T>] = {};
   for (int64_t n = at.begin + at.group; n < at.end; n += at.groups) {
-    if (label_at(batch.labels, n) != at.k || at.i >= batch.classes) continue;
+    if (class_label(batch, n) != at.k || at.i >= batch.classes) continue;
     const T entry = grad.entry[n * batch.classes + at.i];
 #pragma unroll
     for (int p = 0; p < kSpreadParts<T>; ++p) {
@@ -148,8 +148,10 @@ __global__ void __launch_bounds__(kSpreadThreads, 8)
     for (int s = 0; s < kSpreadSamples; ++s) {
       const int64_t n = first + s;
       if (!inside || n >= at.end || m[s] <= T(0)) continue;
-      const bool own = label_at(batch.labels, n) == at.k;
-      const T dm = (own ? grad.entry[n * classes + at.i] : T(0)) - grad.row[n * classes + at.i];
+      const int label = class_label(batch, n);
+      if (label < 0) continue;  // weights that are NaN must not get through
+      const T entry = label == at.k ? grad.entry[n * classes + at.i] : T(0);
+      const T dm = entry - grad.row[n * classes + at.i];
       slack += dm;
       if constexpr (kParts) {
 #pragma unroll

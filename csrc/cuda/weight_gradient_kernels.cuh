@@ -34,13 +34,13 @@ __global__ void __launch_bounds__(kWeightThreads, 4)
   const int64_t n = int64_t(blockIdx.x) * (kWeightThreads / kWarp) + warp_id();
   if (n >= batch.samples) return;
   const int classes = batch.classes, parts = batch.parts;
-  const int64_t y = label_at(batch.labels, n);
-  const int64_t k = y >= 0 && y < classes ? y : 0;  // entry is zero where y is no class
+  const int label = class_label(batch, n);
+  const int last = label < 0 ? 0 : classes;  // nothing of a sample that does not count
   for (int j0 = 0; j0 < parts; j0 += kWeightParts<T>) {
     T acc[kWeightParts<T>] = {};
-    for (int i = lane_id(); i < classes; i += kWarp) {
+    for (int i = lane_id(); i < last; i += kWarp) {
       const T entry = grad.entry[n * classes + i];
-      const T* column = batch.columns + k * parts * classes + i;
+      const T* column = batch.columns + int64_t(label) * parts * classes + i;
 #pragma unroll
       for (int p = 0; p < kWeightParts<T>; ++p) {
         if (j0 + p < parts) acc[p] += column[int64_t(j0 + p) * classes] * entry;
@@ -57,10 +57,11 @@ __global__ void __launch_bounds__(kWeightThreads, 4)
   const int64_t n = int64_t(blockIdx.x) * (kWeightThreads / kWarp) + warp_id();
   if (n >= batch.samples) return;
   const int classes = batch.classes, parts = batch.parts;
-  const int64_t y = label_at(batch.labels, n);
+  const int label = class_label(batch, n);
+  const int64_t last = label < 0 ? 0 : int64_t(classes) * classes;
   for (int j0 = 0; j0 < parts; j0 += kWeightParts<T>) {
     T acc[kWeightParts<T>] = {};
-    for (int64_t at = lane_id(); at < int64_t(classes) * classes; at += kWarp) {
+    for (int64_t at = lane_id(); at < last; at += kWarp) {
       const int k = static_cast<int>(at / classes), i = static_cast<int>(at % classes);
       const T* column = batch.columns + int64_t(k) * parts * classes + i;
       T m = slack_at(batch, i, k);
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(kWeightThreads, 4)
         m += weight_at(batch.weights, n, j) * column[int64_t(j) * classes];
       }
       if (m <= T(0)) continue;
-      const T entry = y == k ? grad.entry[n * classes + i] : T(0);
+      const T entry = label == k ? grad.entry[n * classes + i] : T(0);
       const T dm = entry - grad.row[n * classes + i];
 #pragma unroll
       for (int p = 0; p < kWeightParts<T>; ++p) {
