@@ -113,7 +113,9 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
     for (int v = 0; v < V; ++v) {
       if (share.column[v] > T(0)) open_top = max_of(open_top, share.z[v]);
     }
-    sums.column_shift = team.max(open_top);
+    open_top = team.max(open_top);
+    // A column without mass: nothing of it overflows, and its sum is zero.
+    if (open_top > -infinity<T>()) sums.column_shift = open_top;
   }
   T exp_sum = T(0), column_sum = T(0);
 #pragma unroll
