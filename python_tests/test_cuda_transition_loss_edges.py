@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from cuda_labels import NAMES, batch_of, define_loss, run_loss
+from cuda_labels import IMPORTANCES, NAMES, batch_of, define_loss, run_loss
 from emulator.harness import compiler
 from test_cuda_transition_loss import MAPPINGS, near
 
@@ -44,3 +44,17 @@ def test_column_without_mass(c, slack):
     assert all(grad.isfinite().all() for grad in grads.values())
     capped = 0.5 * (batch.logits.softmax(-1) - torch.nn.functional.one_hot(batch.labels, c))
     near(grads["logits"][:3], capped[:3], 1e-5)
+
+
+@pytest.mark.parametrize("c", [12, *MAPPINGS])
+@pytest.mark.parametrize("importance", IMPORTANCES)
+def test_nan_where_the_label_is_not_possible(c, importance):
+    """Without smoothing, and with a largest logit whose class cannot give the label either."""
+    batch = batch_of(4, c, 2, smoothing=0.0)
+    batch.labels[0] = 1
+    batch.parts[:, :, 1] = 0
+    batch.parts[:, 2, 1] = 0.5
+    batch.logits[0, 3] = 9
+    batch.logits[0, 1] = math.nan
+    loss, _ = run_loss(batch, importance=importance, reduction="none")
+    assert loss.isnan().tolist() == [True, False, False, False]

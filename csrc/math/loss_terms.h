@@ -62,8 +62,9 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
                      : exp_of(label_logit - sums.column_shift) * inverse_column_sum;
   const bool capped = beta > max_importance;
   const T weight = capped ? max_importance : beta;
-  // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN.
-  if (weight == T(0)) return {T(0), T(0), T(0), T(0)};
+  // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN;
+  // but it must stay NaN if a logit is.
+  if (weight == T(0) && sums.exp_sum == sums.exp_sum) return {T(0), T(0), T(0), T(0)};
   const T cross_entropy = log_of(sums.exp_sum) - (label_logit - sums.shift);
   if (importance == kReweightDetached || capped) {
     return {weight * cross_entropy, weight * softmax, T(0), -weight};
