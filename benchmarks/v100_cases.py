@@ -358,10 +358,10 @@ def cases() -> list[Case]:
     for n in (65_536, 8_192):
         size, file = (n, 10, 20, False), "simplex_projection_kernels"
         found += [
-            Case("simplex_projection", file, "simplex_project_lone<24>",
+            Case("simplex_projection", file, "simplex_project_short<float, 6>",
                  lambda a: [a.points, a.out, I64(a.case.n), I32(a.case.r)],
                  *size),
-            Case("simplex_projection backward", file, "simplex_project_short_backward<float, 32>",
+            Case("simplex_projection backward", file, "simplex_project_short_backward<float, 6>",
                  lambda a: [a.point_grad, a.projected, a.out, I64(a.case.n), I32(a.case.r)], *size),
             Case(f"simplex_weights, {STEPS} steps", "simplex_weights_few_kernels",
                  "simplex_weights_few<2, 10>",

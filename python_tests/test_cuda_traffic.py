@@ -284,9 +284,8 @@ def test_simplex_projection(rows, r, dtype):
     x = torch.randn(rows, r, dtype=dtype)
     with recording() as launches:
         simplex.run(x, x)
-    backward = "short" if r <= 32 else "long"
-    kind = "lone" if r <= 24 and dtype is FLOAT else backward
-    wanted = [f"simplex_project_{kind}", f"simplex_project_{backward}_backward"]
+    kind = "short" if r <= 32 else "long"
+    wanted = [f"simplex_project_{kind}", f"simplex_project_{kind}_backward"]
     assert check(launches, case) == wanted
 
 

@@ -1,11 +1,12 @@
 // simplex_projection on the GPU: the method is in math/simplex.h.
 //
 // Mappings of rows to threads:
-//   lone, R <= 24    of floats: a row has a lane, with all its entries in registers, which come and
-//                    go through shared memory.
-//   short, R <= 32   doubles, more parts, backward: an entry in each of `Lanes` lanes.
+//   short, R <= 32   a row has four lanes, and a lane every fourth of its entries, in registers.
 //   long             a row has a block. Each of Newton's steps reads it again, from L1 or L2.
-// 2 rows R numbers move, backward 3 rows R: the least there is.
+// 2 rows R numbers move, backward 3 rows R: the least there is. Lanes of a short row load and store
+// four numbers that follow each other: what is left of a sector L1 keeps for their next load, and
+// what is stored meets in L2. To go through shared memory instead would make whole sectors of them,
+// but keep few rows, which take no longer than their slowest warp, waiting.
 #pragma once
 
 #include "simplex_group.cuh"
@@ -22,128 +23,67 @@ __device__ __forceinline__ T below_top(T x, T top) {
   return x == top ? T(0) : x - top;
 }
 
-// A row's entries for which shared memory has room, and threads: few, so that few rows have many
-// blocks.
-constexpr int kMostLoneEntries = 24, kLoneBlock = 64;
+constexpr int kRowLanes = 4, kShortThreads = 64;       // few in a block, so that few rows have many
+constexpr int kShortRows = kShortThreads / kRowLanes;  // of a block
 
-// A warp's rows, as they follow each other in memory, to a row in each lane, and back, by way of
-// shared memory.
-template <int V>
-struct LoneRows {
-  float* tile;       // [32, parts]
-  int parts, count;  // count of all numbers
+// Which entries of a row a lane has.
+class ShortRow {
+  int64_t start;
+  int own;  // entries of the row, from the lane's first
 
-  // visit(at, a) for the lane's numbers of those in memory.
-  template <class Visit>
-  __device__ __forceinline__ void in_memory(const Visit& visit) const {
-#pragma unroll
-    for (int a = 0; a < V; ++a) {
-      const int at = lane_id() + kWarp * a;
-      if (at < count) visit(at, a);
-    }
+ public:
+  __device__ __forceinline__ ShortRow(int64_t rows, int parts) {
+    const int64_t row = int64_t(blockIdx.x) * kShortRows + threadIdx.x / kRowLanes;
+    const int lane = threadIdx.x % kRowLanes;
+    start = row * parts + lane;
+    own = row < rows ? parts - lane : 0;
   }
-  // visit(entries, v) for fours of the lane's row, which in the lanes of 4, 12 or 20 parts are in
-  // different banks; visit_one(entry, v) for a number of parts that is no multiple of four.
-  template <class Visit, class VisitOne>
-  __device__ __forceinline__ void in_row(const Visit& visit, const VisitOne& visit_one) const {
-    float* const row = tile + lane_id() * parts;
-    if (lane_id() * parts >= count) return;
-    if (parts % 4 == 0) {
-#pragma unroll
-      for (int v = 0; v < V; v += 4) {
-        if (v < parts) visit(*reinterpret_cast<float4*>(row + v), v);
-      }
-    } else {
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        if (v < parts) visit_one(row[v], v);
-      }
-    }
-  }
-  __device__ __forceinline__ void load(const float* from, float (&entries)[V]) const {
-    float held[V];
-    in_memory([&](int at, int a) { held[a] = from[at]; });
-    __syncwarp();  // all are asked for before the first is waited for
-    in_memory([&](int at, int a) { tile[at] = held[a]; });
-    __syncwarp();
-#pragma unroll
-    for (int v = 0; v < V; ++v) entries[v] = -infinity<float>();
-    in_row(
-        [&](const float4& four, int v) {
-          entries[v] = four.x;
-          entries[v + 1] = four.y;
-          entries[v + 2] = four.z;
-          entries[v + 3] = four.w;
-        },
-        [&](float one, int v) { entries[v] = one; });
-  }
-  __device__ __forceinline__ void store(const float (&entries)[V], float* to) const {
-    in_row([&](float4& four,
-               int v) { four = {entries[v], entries[v + 1], entries[v + 2], entries[v + 3]}; },
-           [&](float& one, int v) { one = entries[v]; });
-    __syncwarp();
-    in_memory([&](int at, int) { to[at] = tile[at]; });
+  __device__ __forceinline__ bool has(int v) const { return v * kRowLanes < own; }
+  __device__ __forceinline__ int64_t at(int v) const { return start + v * kRowLanes; }
+
+  // Over the row's lanes, by all of the warp: a mask of each row would take time.
+  template <class T>
+  __device__ __forceinline__ T sum(T x) const {
+    return lanes_sum<kRowLanes>(x, 0xffffffffu);
   }
 };
 
-template <int V>
-__global__ void __launch_bounds__(kLoneBlock, 16)
-    simplex_project_lone(const float* x,    // [rows, R]
-                         float* projected,  // [rows, R]
-                         int64_t rows, int parts) {
-  PTD_DYNAMIC_SHARED(float, shared);
-  const int64_t first = int64_t(blockIdx.x) * kLoneBlock + kWarp * warp_id();
-  if (first >= rows) return;
-  const int own_rows = rows - first < kWarp ? int(rows - first) : kWarp;
-  const LoneRows<V> warp{shared + warp_id() * kWarp * parts, parts, own_rows * parts};
-  float below[V];
-  warp.load(x + first * parts, below);
-  float top = -infinity<float>();
-  bool is_nan = false;
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    top = max_of(top, below[v]);
-    is_nan = is_nan || below[v] != below[v];
-  }
-  if (is_nan) top = not_a_number<float>();
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    below[v] = v < parts ? below_top(below[v], top) : -infinity<float>();
-  }
-  float theta = -1.0f;
-  for (bool arrived = false; !__all_sync(0xffffffffu, arrived);) {
-    float sum[2] = {}, count[2] = {};  // side by side
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const bool above = below[v] > theta;
-      sum[v % 2] += above ? below[v] : 0.0f;
-      count[v % 2] += above ? 1.0f : 0.0f;
-    }
-    const float next = newton_threshold(sum[0] + sum[1], count[0] + count[1]);
-    arrived = !(next > theta);
-    if (!arrived) theta = next;
-  }
-#pragma unroll
-  for (int v = 0; v < V; ++v) below[v] = above_zero(below[v] - theta);
-  warp.store(below, projected + first * parts);
-}
-
-template <class T, int Lanes>
-__global__ void __launch_bounds__(kLaneBlock)
+template <class T, int V>
+__global__ void __launch_bounds__(kShortThreads)
     simplex_project_short(const T* __restrict__ x,    // [rows, R]
                           T* __restrict__ projected,  // [rows, R]
                           int64_t rows, int parts) {
-  LaneGroup<Lanes> group;
-  const int64_t row = int64_t(blockIdx.x) * group.kPerBlock + group.index();
-  const bool inside = row < rows && group.part() < parts;
-  const int64_t at = row * parts + group.part();
-  const T entry = inside ? x[at] : -infinity<T>();
-  T top = lanes_max<Lanes>(entry);
-  if (lanes_max<Lanes>(entry != entry ? T(1) : T(0)) > T(0)) top = not_a_number<T>();
-  const T below[1] = {inside ? below_top(entry, top) : -infinity<T>()};
-  T theta[1] = {T(-1)};
-  thresholds(group, below, theta);
-  if (inside) projected[at] = above_zero(below[0] - theta[0]);
+  const ShortRow row(rows, parts);
+  T below[V], top = -infinity<T>();
+#pragma unroll
+  for (int v = 0; v < V; ++v) below[v] = row.has(v) ? x[row.at(v)] : -infinity<T>();
+#pragma unroll
+  for (int v = 0; v < V; ++v) top = max_of(top, below[v]);
+  top = lanes_max<kRowLanes>(top);
+  // All that is -1 or less gets nothing; NaN stays.
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const T exact = below_top(below[v], top);
+    below[v] = !row.has(v) || exact < T(-1) ? T(-1) : exact;
+  }
+  T theta = T(-1);
+  bool rises;
+  do {
+    T sum = T(0), count = T(0);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const T above = below[v] <= theta ? T(0) : T(1);  // NaN is, and makes all of the row NaN
+      sum += above * below[v];
+      count += above;
+    }
+    const T next = newton_threshold(row.sum(sum), row.sum(count));
+    rises = next > theta;
+    theta = next <= theta ? theta : next;
+  } while (__any_sync(0xffffffffu, rises));
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (row.has(v)) projected[row.at(v)] = above_zero(below[v] - theta);
+  }
 }
 
 template <class T>
@@ -190,20 +130,29 @@ __device__ __forceinline__ T on_support(T g, T p, T mean) {
   return p > T(0) ? g - mean : T(0) * p;
 }
 
-template <class T, int Lanes>
-__global__ void __launch_bounds__(kLaneBlock)
+template <class T, int V>
+__global__ void __launch_bounds__(kShortThreads)
     simplex_project_short_backward(const T* __restrict__ grad,       // [rows, R]
                                    const T* __restrict__ projected,  // [rows, R]
                                    T* __restrict__ grad_x,           // [rows, R]
                                    int64_t rows, int parts) {
-  LaneGroup<Lanes> group;
-  const int64_t row = int64_t(blockIdx.x) * group.kPerBlock + group.index();
-  const bool inside = row < rows && group.part() < parts;
-  const int64_t at = row * parts + group.part();
-  const T p = inside ? projected[at] : T(0), g = inside ? grad[at] : T(0);
-  T sums[2] = {p > T(0) ? g : T(0), p > T(0) ? T(1) : T(0)};
-  group.sum(sums);
-  if (inside) grad_x[at] = on_support(g, p, sums[0] / sums[1]);
+  const ShortRow row(rows, parts);
+  T p[V], g[V], sum = T(0), count = T(0);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    p[v] = row.has(v) ? projected[row.at(v)] : T(0);
+    g[v] = row.has(v) ? grad[row.at(v)] : T(0);
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    sum += p[v] > T(0) ? g[v] : T(0);
+    count += p[v] > T(0) ? T(1) : T(0);
+  }
+  const T mean = row.sum(sum) / row.sum(count);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (row.has(v)) grad_x[row.at(v)] = on_support(g[v], p[v], mean);
+  }
 }
 
 template <class T>
@@ -230,24 +179,15 @@ __global__ void __launch_bounds__(kLongProjection, kLongProjectionBlocks<T>)
 }
 
 #ifdef __CUDACC_RTC__
-#define PTD_LONE(V) \
-  template __global__ void simplex_project_lone<V>(const float*, float*, int64_t, int);
-PTD_LONE(8)
-PTD_LONE(16)
-PTD_LONE(kMostLoneEntries)
-#define PTD_SHORT(T, Lanes) \
-  template __global__ void simplex_project_short<T, Lanes>(const T*, T*, int64_t, int);
-PTD_SHORT(float, 32)
-PTD_SHORT(double, 8)
-PTD_SHORT(double, 16)
-PTD_SHORT(double, 32)
-#define PTD_SHORT_BACKWARD(T, Lanes)                                                        \
-  template __global__ void simplex_project_short_backward<T, Lanes>(const T*, const T*, T*, \
-                                                                    int64_t, int);
+#define PTD_SHORT(T, V)                                                                          \
+  template __global__ void simplex_project_short<T, V>(const T*, T*, int64_t, int);              \
+  template __global__ void simplex_project_short_backward<T, V>(const T*, const T*, T*, int64_t, \
+                                                                int);
 #define PTD_SIMPLEX(T)                                                 \
-  PTD_SHORT_BACKWARD(T, 8)                                             \
-  PTD_SHORT_BACKWARD(T, 16)                                            \
-  PTD_SHORT_BACKWARD(T, 32)                                            \
+  PTD_SHORT(T, 2)                                                      \
+  PTD_SHORT(T, 4)                                                      \
+  PTD_SHORT(T, 6)                                                      \
+  PTD_SHORT(T, 8)                                                      \
   template __global__ void simplex_project_long<T>(const T*, T*, int); \
   template __global__ void simplex_project_long_backward<T>(const T*, const T*, T*, int);
 PTD_SIMPLEX(float)
