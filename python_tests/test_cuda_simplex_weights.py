@@ -26,7 +26,7 @@ BIND(float)
 BIND(double)
 """
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
-COUNTS = [1, 2, 8, 9, 10, 11, 16, 20, 21, 32, 33, 64, 256]
+COUNTS = [1, 2, 8, 9, 10, 11, 16, 19, 20, 21, 27, 32, 33, 64, 256]
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
@@ -72,7 +72,7 @@ def check(problem, steps, tolerance=0.0, seed=0):
 @each_dtype
 @pytest.mark.parametrize("parts", COUNTS)
 def test_against_definition(parts, dtype):
-    for rows in (1, 5, 9):
+    for rows in (1, 5, 9, 17):
         problem = make_problem(parts, rows, dtype=dtype, seed=rows)
         check(problem, steps=4, seed=rows)
         check([*problem[:-1], None], steps=3, seed=rows)
@@ -114,11 +114,13 @@ def test_many_steps_of_floats_stay_at_the_solution(parts):
 
 @each_dtype
 @pytest.mark.parametrize("parts", [10, 20, 32, 40])
-def test_nan_stays_in_its_row(parts, dtype):
+@pytest.mark.parametrize("given", [3, 4], ids=["linear", "start"])
+@pytest.mark.parametrize(("steps", "tolerance"), [(1, 0.0), (6, 0.0), (6, 10.0)])
+def test_nan_stays_in_its_row(parts, given, steps, tolerance, dtype):
     problem = make_problem(parts, 9, dtype=dtype)
-    clean = run(problem, 4)
-    problem[3][0, 2, 1] = torch.nan
-    spoilt = run(problem, 4)
+    clean = run(problem, steps, tolerance)
+    problem[given][0, 2, 1] = torch.nan
+    spoilt = run(problem, steps, tolerance)
     assert spoilt[0, 2].isnan().all()
     others = torch.arange(9) != 2
     assert torch.equal(spoilt[0, others], clean[0, others])

@@ -141,6 +141,17 @@ __device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 __device__ __forceinline__ float quick_quotient(float x, float y) { return __fdividef(x, y); }
 __device__ __forceinline__ double quick_quotient(double x, double y) { return x / y; }
 
+// 1 / x to a unit in the last place, of an x that is not below 2^-126.
+__device__ __forceinline__ float quick_inverse(float x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return 1.0f / x;
+#endif
+}
+
 // NVRTC has no <math.h>, so no INFINITY.
 template <class T>
 __device__ __forceinline__ T infinity();

@@ -3,7 +3,8 @@
 // A row has L lanes, and a lane V of its entries: in registers, but for the weights and what is
 // added in every step. The product with the contraction takes the other lanes' entries by shuffles,
 // and a column of the contraction for each from shared memory, where all rows of a warp read the
-// same. So of the B N R^2 multiply-adds a step, few instructions are anything else.
+// same. Lanes of a row are 32 / L apart, so that neighbours read the same numbers, and get them
+// two at a time. So of the B N R^2 multiply-adds a step, few instructions are anything else.
 //
 // B N R numbers must move for the linear terms, the weights and a start, if there is one: no more
 // do. Arithmetic takes longer: 0.05 ns a row and step on a V100 at R = 20 if nothing else were
@@ -40,24 +41,35 @@ struct FewMemory {
 };
 
 // Over a row's lanes, by all of the warp: rows stay together, and a mask of each would take time.
-template <int L>
-__device__ __forceinline__ float row_sum(float x) {
-  return lanes_sum<L>(x, 0xffffffffu);
+template <int L, class T>
+__device__ __forceinline__ T row_sum(T x) {
+#pragma unroll
+  for (int apart = kWarp / 2; apart >= kWarp / L; apart /= 2) {
+    x += __shfl_xor_sync(0xffffffffu, x, apart);
+  }
+  return x;
 }
 
 template <int L, int V>
 class FewRow {
   FewMemory<L, V>& memory;
-  int parts;
 
-  static __device__ __forceinline__ int lane() { return static_cast<int>(opaque(threadIdx.x) % L); }
+  // Of the row's, not of the warp's.
+  static __device__ __forceinline__ int lane() {
+    return static_cast<int>(opaque(threadIdx.x) % kWarp / kWarpRows);
+  }
 
  public:
-  __device__ __forceinline__ FewRow(FewMemory<L, V>& memory, int parts)
-      : memory(memory), parts(parts) {}
+  static constexpr int kWarpRows = kWarp / L, kRows = kFewBlock / L;  // of a warp, of a block
 
-  __device__ __forceinline__ int entry(int v) const { return lane() * V + v; }
-  __device__ __forceinline__ bool has(int v) const { return entry(v) < parts; }
+  __device__ __forceinline__ explicit FewRow(FewMemory<L, V>& memory) : memory(memory) {}
+
+  // Which of the block's rows it is, and the first of the lane's entries.
+  static __device__ __forceinline__ int index() {
+    const unsigned thread = opaque(threadIdx.x);
+    return static_cast<int>(thread / kWarp * kWarpRows + thread % kWarpRows);
+  }
+  static __device__ __forceinline__ int entry() { return lane() * V; }
   __device__ __forceinline__ float& offset(int v) const { return memory.offset[v][threadIdx.x]; }
   __device__ __forceinline__ float& weight(int v) const { return memory.weights[v][threadIdx.x]; }
 
@@ -70,7 +82,8 @@ class FewRow {
       const FewEntries<V>* const columns = &memory.contraction[(lane() ^ other) * V][lane()];
 #pragma unroll
       for (int u = 0; u < V; ++u) {
-        const float factor = other == 0 ? x[u] : __shfl_xor_sync(0xffffffffu, x[u], other);
+        const float factor =
+            other == 0 ? x[u] : __shfl_xor_sync(0xffffffffu, x[u], kWarpRows * other);
         const FewEntries<V> column = columns[u * L];
 #pragma unroll
         for (int v = 0; v < V; ++v) out[v] += factor * column[v];
@@ -78,23 +91,28 @@ class FewRow {
     }
   }
 
-  // The theta of the row's projection, from any start.
-  __device__ __forceinline__ float threshold(const float (&x)[V], float theta) const {
-    bool arrived = false;
-    for (bool first = true; !__all_sync(0xffffffffu, arrived); first = false) {
-      float above_sum = 0.0f, count = 0.0f;
+  // The theta of the row's projection, from any start, and NaN if an entry is.
+  __device__ __forceinline__ float threshold(const float (&x)[V], float from) const {
+    float theta = not_a_number<float>();  // the first step may come from the right, and fall
+    bool rises;
+    do {
+      float sum = 0.0f;
+      unsigned ones = 0;
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const bool above = x[v] > theta;
-        above_sum += above ? x[v] : 0.0f;
-        count += above ? 1.0f : 0.0f;
+        const float above = x[v] <= from ? 0.0f : 1.0f;
+        sum += above * x[v];
+        ones += __float_as_uint(above);
       }
+      // The bits of 1.0f are 127 * 2^23. Of k times as much, mod 2^32, 127 * -129 = 1 - 2^14 makes
+      // k * 2^23: so counting leaves the pipe alone that multiplies and adds.
+      const float count = float(int(row_sum<L>(ones) * -129u >> 23));
       // newton_threshold, to a few units in the last place.
-      const float next = quick_quotient(row_sum<L>(above_sum) - 1.0f, row_sum<L>(count));
-      // The first step may come from the right, and fall.
-      arrived = !(first ? next != theta : next > theta);
-      theta = first || next > theta ? next : theta;
-    }
+      const float next = (row_sum<L>(sum) - 1.0f) * quick_inverse(count);
+      rises = !(next <= theta) && (next < from || next > from);
+      theta = next <= theta ? theta : next;
+      from = theta;
+    } while (__any_sync(0xffffffffu, rises));
     return theta;
   }
 };
@@ -105,63 +123,64 @@ __global__ void __launch_bounds__(kFewBlock, 8)
   __shared__ FewMemory<L, V> memory;
   const unsigned problem = blockIdx.x / blocks;
   const int parts = args.parts;
-  float* const columns = reinterpret_cast<float*>(memory.contraction);
-  constexpr int kPadded = 4 * FewEntries<V>::kFours, kWidth = L * kPadded;
-  for (int i = threadIdx.x; i < L * V * kWidth; i += kFewBlock) {
-    const int j = i / kWidth, v = i % kPadded, k = i % kWidth / kPadded * V + v;
-    const bool inside = j < parts && k < parts && v < V;
-    columns[i] = inside ? args.contraction[(int64_t(problem) * parts + j) * parts + k] : 0.0f;
-  }
-  __syncthreads();
-
-  const FewRow<L, V> row(memory, parts);
-  // Where the row starts; worked out again at the end, for registers are scarce.
+  const FewRow<L, V> row(memory);
+  // Where the lane's entries start; worked out again at the end, for registers are scarce.
   const auto number = [&] {
-    return int64_t(opaque(blockIdx.x) % blocks) * (kFewBlock / L) + opaque(threadIdx.x) / L;
+    return int64_t(opaque(blockIdx.x) % blocks) * row.kRows + row.index();
   };
   const auto start_of = [&](int64_t n) {
-    return (int64_t(opaque(blockIdx.x) / blocks) * args.rows + n) * parts;
+    return (int64_t(opaque(blockIdx.x) / blocks) * args.rows + n) * parts + row.entry();
   };
   // A row beyond the last repeats it.
   const int64_t start = start_of(number() < args.rows ? number() : args.rows - 1);
+  const int own = parts - row.entry();  // entries of the row, from the lane's first
+  float image[V], x[V], shift[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const bool has = v < own;
+    image[v] = has ? args.linear[start + v] : 0.0f;
+    x[v] = !has ? 0.0f : args.start ? args.start[start + v] : 1.0f / float(parts);
+    shift[v] = has ? args.shift[int64_t(problem) * parts + row.entry() + v] : 0.0f;
+  }
+  float* const columns = reinterpret_cast<float*>(memory.contraction);
+  constexpr int kPadded = 4 * FewEntries<V>::kFours, kWidth = L * kPadded;
+#pragma unroll
+  for (int first = 0; first < L * V * kWidth; first += kFewBlock) {
+    const int i = first + threadIdx.x;
+    const int j = i / kWidth, v = i % kPadded, k = i % kWidth / kPadded * V + v;
+    const bool inside = j < parts && k < parts && v < V;
+    const float entry =
+        inside ? args.contraction[(int64_t(problem) * parts + j) * parts + k] : 0.0f;
+    if (i < L * V * kWidth) columns[i] = entry;
+  }
+  __syncthreads();
 
   // o = s b + shift, less its mean over the row.
-  float image[V], before[V], total = 0.0f;
+  float total = 0.0f;
   const float step = args.step[problem];
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    const int k = row.entry(v);
-    image[v] = 0.0f;
-    if (row.has(v))
-      image[v] = step * args.linear[start + k] + args.shift[int64_t(problem) * parts + k];
+    image[v] = step * image[v] + shift[v];
     total += image[v];
   }
   const float mean = row_sum<L>(total) / float(parts);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    row.offset(v) = row.has(v) ? image[v] - mean : kFarBelow;
-    const float first =
-        args.start && row.has(v) ? args.start[start + row.entry(v)] : 1.0f / float(parts);
-    image[v] = row.has(v) ? first : 0.0f;
-    row.weight(v) = image[v];
+    row.offset(v) = v < own ? image[v] - mean : kFarBelow;
+    row.weight(v) = image[v] = x[v];
   }
-  row.image_of(image, before);
+  row.image_of(image, x);
 #pragma unroll
-  for (int v = 0; v < V; ++v) image[v] = before[v];
+  for (int v = 0; v < V; ++v) image[v] = x[v];
 
   float theta = -infinity<float>(), age = 0.0f;  // steps since the momentum was zero
   bool moving = true;
 #pragma unroll 1
   for (int64_t k = 0; k < args.steps && __any_sync(0xffffffffu, moving); ++k) {
     float c[V], c_image[V];
-    const float ahead = momentum(age);
+    theta = row.threshold(x, theta);
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      c[v] = image[v] + ahead * (image[v] - before[v]);
-    }
-    theta = row.threshold(c, theta);
-#pragma unroll
-    for (int v = 0; v < V; ++v) c[v] = above_zero(c[v] - theta);
+    for (int v = 0; v < V; ++v) c[v] = max_of(x[v] - theta, 0.0f);
     row.image_of(c, c_image);
 
     float rise = 0.0f, moved = 0.0f;  // how far q rises, and how far the weights move
@@ -174,20 +193,24 @@ __global__ void __launch_bounds__(kFewBlock, 8)
     const bool risen = row_sum<L>(rise) > 0.0f;
     const bool stalled = row_sum<L>(moved) <= args.tolerance * args.tolerance || risen;
     const bool taken = !risen && moving;
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      before[v] = image[v];
-      if (taken) row.weight(v) = c[v];
-      image[v] = taken ? c_image[v] : image[v];
-    }
     moving = moving && !(stalled && age == 0.0f);
     age = stalled ? 0.0f : age + 1.0f;
+    // momentum(age), to a unit in the last place; NaN in theta stays there.
+    const float ahead = (taken ? age * quick_inverse(age + 3.0f) : 0.0f) + 0.0f * theta;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float change = c_image[v] - image[v];
+      if (taken) row.weight(v) = c[v];
+      image[v] = taken ? c_image[v] : image[v];
+      x[v] = image[v] + ahead * change;
+    }
   }
   if (number() >= args.rows) return;
   float* const to = args.weights + start_of(number());
+  const int left = parts - row.entry();
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    if (row.has(v)) to[row.entry(v)] = row.weight(v);
+    if (v < left) to[v] = theta != theta ? theta : row.weight(v);
   }
 }
 
