@@ -57,7 +57,7 @@ TiledBatch = structure(
     "TiledBatch", weights=U64, matrix=MatrixView, samples=I64, classes=I32, parts=I32, tiles=I32,
     sharing=I32, aligned=BOOL, whole_weights=BOOL,
 )  # fmt: skip
-LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(9)})
+LanesLayout = structure("LanesLayout", **{f"f{i}": I32 for i in range(14)})
 WarpsLayout = structure("WarpsLayout", **{f"f{i}": I32 for i in range(12)})
 ProductLayout = structure("ProductLayout", **{f"f{i}": I32 for i in range(12)})
 Layout = structure("Layout", **{f"f{i}": I32 for i in range(11)})

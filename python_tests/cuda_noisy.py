@@ -56,7 +56,7 @@ BIND(float16, Half, float)
 BIND(bfloat16, BFloat16, float)
 
 // The tiled mappings at sizes for which the launchers choose others: sharing is 100 times the warps
-// of a block and, up to sixteen classes, how many of them share samples, or how many multiply.
+// of a block and, above sixteen classes, how many of them multiply.
 template <class Plan>
 Plan loading_plan(const TransitionBatch<float>& batch, int64_t sharing) {
   return sharing ? Plan(batch, int(sharing / 100), int(sharing % 100)) : Plan(batch);
@@ -67,7 +67,7 @@ Plan loading_plan(const TransitionBatch<float>& batch, int64_t sharing) {
                               float* entries, float* rows_of_grad, SIZES, int64_t sharing) {     \\
     const TransitionBatch<float> batch = BATCH(float);                                           \\
     if (c <= 16) {                                                                               \\
-      const LanesPlan plan(batch, int(sharing % 100), int(sharing / 100));                       \\
+      const LanesPlan plan(batch, int(sharing / 100));                                            \\
       if (!plan.grid) return -1;                                                                 \\
       launch_lanes(plan, batch, logits, posterior, row_sums, nullptr);                           \\
       launch_lanes_backward(plan, batch, logits, grad, row_sums, dz, entries, rows_of_grad,      \\

@@ -79,7 +79,7 @@ def test_many_samples(slack):
 
 
 @pytest.mark.parametrize("slack", [False, True])
-@pytest.mark.parametrize("sharing", [804, 808])
+@pytest.mark.parametrize("sharing", [800, 1600])
 @pytest.mark.parametrize("c", [1, 2, 7, 10, 11, 14, 16])
 @pytest.mark.parametrize(("n", "r"), [(1, 3), (31, 1), (32, 12), (33, 5), (131, 8)])
 def test_lanes(n, r, c, sharing, slack):
@@ -89,7 +89,7 @@ def test_lanes(n, r, c, sharing, slack):
 @pytest.mark.parametrize("slack", [False, True])
 @pytest.mark.parametrize(
     ("c", "sharing", "r"),
-    [(10, 804, 20), (10, 808, 30), (10, 1604, 24), (10, 1608, 40), (14, 808, 20), (16, 1608, 33)],
+    [(10, 400, 10), (10, 800, 20), (10, 1600, 40), (9, 1600, 63), (14, 1600, 20), (16, 1600, 33)],
 )
 def test_lanes_that_fill_shared_memory(c, sharing, r, slack):
     check(batch_of(75, c, r, slack, seed=r), sharing=sharing)

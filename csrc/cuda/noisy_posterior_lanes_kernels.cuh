@@ -10,8 +10,7 @@
 // takes longer: N R C^2 multiply-adds, and N C^2 to use what they form, 1.5 times as long as the
 // bytes at (C, R) = (10, 20) on a V100.
 //
-// The mapping is that of noisy_posterior_tile.cuh, with the rows of T(x) divided among warps
-// (noisy_posterior_lanes.cuh).
+// The mapping is that of noisy_posterior_lanes.cuh.
 #pragma once
 
 #include "noisy_posterior_lanes.cuh"
@@ -24,46 +23,53 @@ __global__ void __launch_bounds__(kLanesMostWarps* kWarp, 2)
                           const Z* __restrict__ logits,    // [N, C]
                           float* __restrict__ posterior,   // [N, C]
                           float* __restrict__ row_sums) {  // [N, C], written with slack
-  using Tile = LaneTile<Q, K>;
   PTD_DYNAMIC_SHARED(float, shared);
-  const LanesBlock<Tile> block{batch, layout, shared};
-  const int classes = batch.classes;
-  const auto z = block.load_rows(logits);
-  stage_tile_weights<Tile>(batch, block.first(), shared + layout.weights);
-  block.put_rows(z, shared);
-  block.stage_parts();
+  const LanesWarp<Q, K> warp{{batch, layout, shared}};
+  warp.template stage_slack<false>();
+  const auto z = warp.load_rows(logits);
+  const auto h = warp.load_weights();
+  warp.template stage_parts<false>();
   __syncthreads();
-  if (const int n = static_cast<int>(thread_number()); n < block.groups() * kTile) {
-    float g[Tile::kColumns];
-    softmax_of(block.row(shared, n), classes, g);
-#pragma unroll
-    for (int c = 0; c < Tile::kColumns; ++c) {
-      if (c < classes) block.row(shared, n)[c] = g[c];
-    }
-  }
-  __syncthreads();
-
-  Tile sum;
-  block.template add_rows<false>(sum, [&](float* coefficient, const Tile& m, Tile& to) {
-    Four<float> g;
-#pragma unroll
-    for (int s = 0; s < kTile; ++s) g.of[s] = coefficient[s * classes];
-    if (!batch.matrix.slacks) return to.add(g, m);
-    const Four<float> r = Tile::over_lanes(m.sums());
-    to.add_normalised(g, r, m, classes);
-    __syncwarp();  // g is used, and r takes its place
-    if (lane_number() % Q > 0) return;
-#pragma unroll
-    for (int s = 0; s < kTile; ++s) coefficient[s * classes] = r.of[s];
-  });
-  const bool mine = block.gather(sum);
+  if (warp.count() == 0) return;
+  warp.put_weights(h);
+  warp.put_rows(z);
+  __syncwarp();
+  float own[K], sum[2][K];
+  warp.get_own(own, -infinity<float>());
+  warp.softmax(own);
+  warp.put_own(own);
+  __syncwarp();
   if (batch.matrix.slacks) {
-    block.write_rows(shared, row_sums);
-    __syncthreads();
+    warp.template add_rows<true>(sum, [&](int g, float (&m)[2][K], float (&to)[2][K], bool inside) {
+      float r[2];
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        r[s] = 0.0f;
+#pragma unroll
+        for (int v = 0; v < K; ++v) r[s] += m[s][v] = clamp_entry(m[s][v]);
+        r[s] = warp.sum_columns(r[s]);
+      }
+      if (inside) warp.add_normalised(g, r, m, to);
+      __syncwarp();  // g is used, and r takes its place
+      if (!inside || warp.column(0) > 0) return;
+#pragma unroll
+      for (int s = 0; s < 2; ++s) warp.of_sample(g, s) = r[s];
+    });
+  } else {
+    warp.template add_rows<false>(
+        sum, [&](int g, const float (&m)[2][K], float (&to)[2][K], bool inside) {
+          if (inside) warp.add(g, m, to);
+        });
   }
-  if (mine) block.put_sums(sum, shared);
-  __syncthreads();
-  block.write_rows(shared, posterior);
+  warp.add_halves(sum, own);
+  __syncwarp();
+  if (batch.matrix.slacks) {
+    warp.write_rows(row_sums);
+    __syncwarp();
+  }
+  warp.put_own(own);
+  __syncwarp();
+  warp.write_rows(posterior);
 }
 
 template <int Q, int K, class Z>
@@ -75,65 +81,70 @@ __global__ void __launch_bounds__(kLanesMostWarps* kWarp, 2)
                                    Z* __restrict__ grad_logits,         // [N, C] or nullptr
                                    float* __restrict__ entries,         // [N, C] or nullptr
                                    float* __restrict__ rows) {          // [N, C], see spread
-  using Tile = LaneTile<Q, K>;
   PTD_DYNAMIC_SHARED(float, shared);
-  const LanesBlock<Tile> block{batch, layout, shared};
-  const int classes = batch.classes;
-  {
-    const auto g = block.load_rows(grad);
-    stage_tile_weights<Tile>(batch, block.first(), shared + layout.weights);
-    block.put_rows(g, shared);
-    block.stage_parts();
-  }
+  const LanesWarp<Q, K> warp{{batch, layout, shared}};
+  const bool slacks = batch.matrix.slacks;
+  warp.template stage_slack<true>();
+  const auto coefficients = warp.load_rows(grad);
+  const auto h = warp.load_weights();
+  warp.template stage_parts<true>();
   __syncthreads();
-  Tile sum;
-  block.template add_rows<true>(sum, [&](const float* coefficient, const Tile& m, Tile& to) {
-    Four<float> g;
+  if (warp.count() == 0) return;
+  warp.put_weights(h);
+  warp.put_rows(coefficients);
+  __syncwarp();
+  float d[K], g[K], sum[2][K];
+  if (slacks) {
+    warp.template add_rows<true>(
+        sum, [&](int coefficient, float (&m)[2][K], float (&to)[2][K], bool inside) {
 #pragma unroll
-    for (int s = 0; s < kTile; ++s) g.of[s] = coefficient[s * classes];
-    to.add(g, m);
-  });
-  const bool mine = block.gather(sum);
-  __syncthreads();
-  float* const d_rows = shared + layout.weights;
-  float* const z_rows = d_rows + layout.values;
-  float* const r_rows = z_rows + layout.values;
-  if (mine) block.put_sums(sum, d_rows);
-  block.put_rows(block.load_rows(logits), z_rows);
-  if (batch.matrix.slacks) block.put_rows(block.load_rows(row_sums), r_rows);
-  __syncthreads();
+          for (int v = 0; v < K; ++v) {
+            m[0][v] = clamp_entry(m[0][v]);
+            m[1][v] = clamp_entry(m[1][v]);
+          }
+          if (inside) warp.add(coefficient, m, to);
+        });
+  } else {
+    warp.template add_rows<false>(
+        sum, [&](int coefficient, const float (&m)[2][K], float (&to)[2][K], bool inside) {
+          if (inside) warp.add(coefficient, m, to);
+        });
+  }
+  warp.add_halves(sum, d);
 
-  // A thread has a sample. Results take the place of what they are made from.
-  if (const int n = static_cast<int>(thread_number()); n < block.groups() * kTile) {
-    float g[Tile::kColumns], uniform = 0.0f, mean = 0.0f;
-    float* const d = block.row(d_rows, n);
-    float* const z = block.row(z_rows, n);
-    float* const r = block.row(r_rows, n);
-    softmax_of(z, classes, g);
-    if (batch.matrix.slacks) {
-      for (int c = 0; c < classes; ++c) uniform += block.row(shared, n)[c];
-      uniform /= static_cast<float>(classes);
-    }
+  // A lane has columns of one sample from here on.
+  float entry[K], mean = 0.0f;
+  if (slacks) {
+    float uniform = 0.0f, r[K];
+    warp.get_own(g, 0.0f);
 #pragma unroll
-    for (int c = 0; c < Tile::kColumns; ++c) {
-      if (c >= classes) continue;
-      if (batch.matrix.slacks) d[c] = normalised_entry(d[c], r[c], uniform);
-      mean += g[c] * d[c];
-    }
+    for (int v = 0; v < K; ++v) uniform += g[v];
+    uniform = warp.sum_columns(uniform) / static_cast<float>(batch.classes);
+    warp.fetch(row_sums, r, 1.0f);
 #pragma unroll
-    for (int c = 0; c < Tile::kColumns; ++c) {
-      if (c >= classes) continue;
-      const float entry = batch.matrix.slacks ? g[c] * inverse_row_sum(r[c]) : g[c];
-      z[c] = g[c] * (d[c] - mean);
-      if (batch.matrix.slacks) r[c] = entry * d[c];
-      d[c] = entry;
+    for (int v = 0; v < K; ++v) {
+      const bool empty = r[v] == 0.0f;
+      d[v] = empty ? uniform : quick_quotient(d[v], r[v]);
+      entry[v] = empty ? 0.0f : quick_quotient(1.0f, r[v]);
     }
   }
-  __syncthreads();
-  if (grad_logits) block.write_rows(z_rows, grad_logits);
+  warp.fetch(logits, g, -infinity<float>());
+  warp.softmax(g);
+#pragma unroll
+  for (int v = 0; v < K; ++v) {
+    if (warp.column(v) < batch.classes) mean += g[v] * d[v];
+    entry[v] = slacks ? g[v] * entry[v] : g[v];
+  }
+  mean = warp.sum_columns(mean);
+#pragma unroll
+  for (int v = 0; v < K; ++v) g[v] *= d[v] - mean;
+  if (grad_logits) warp.write(g, grad_logits);
   if (!entries) return;
-  block.write_rows(d_rows, entries);
-  if (batch.matrix.slacks) block.write_rows(r_rows, rows);
+  warp.write(entry, entries);
+  if (!slacks) return;
+#pragma unroll
+  for (int v = 0; v < K; ++v) entry[v] *= d[v];
+  warp.write(entry, rows);
 }
 
 #ifdef __CUDACC_RTC__

@@ -33,27 +33,24 @@ inline TiledBatch tiled_batch(const TransitionBatch<float>& batch, int tiles, in
 // A launch of the kernels of noisy_posterior_lanes_kernels.cuh; of no blocks where it does not fit.
 struct LanesPlan {
   unsigned grid = 0, threads;
-  int tiles, sharing;
+  int tiles;  // warps that have samples
   LanesLayout layout;
 
   explicit LanesPlan(const TransitionBatch<float>& batch) {
-    // Fewer samples to a block where they are few, so that more multiprocessors have work.
-    constexpr int64_t kManySamples = 32768;
-    for (const int warps : {8, 16}) {
-      for (const int sharing : {4, 8}) {
-        if (sharing == 4 && batch.samples < kManySamples) continue;
-        *this = LanesPlan(batch, sharing, warps);
-        if (grid) return;
-      }
+    // Small blocks divide samples more evenly among multiprocessors.
+    for (const int warps : {4, 8, 16}) {
+      const LanesPlan plan(batch, warps);
+      if (plan.grid && (!grid || plan.tiles * threads > tiles * plan.threads)) *this = plan;
     }
   }
 
-  LanesPlan(const TransitionBatch<float>& batch, int sharing, int warps)
-      : threads(static_cast<unsigned>(warps * kWarp)), tiles(warps / sharing), sharing(sharing) {
+  // With so many warps. Where shared memory has no room for samples of all, some have none.
+  LanesPlan(const TransitionBatch<float>& batch, int warps)
+      : threads(static_cast<unsigned>(warps * kWarp)) {
     if (batch.classes <= 10) {
-      fit<LaneTile<2, 5>>(batch, warps);
-    } else if (batch.classes <= kGroupLanes) {
-      fit<LaneTile<4, 4>>(batch, warps);
+      fit<LanesWarp<2, 5>>(batch, warps);
+    } else if (batch.classes <= 16) {
+      fit<LanesWarp<4, 4>>(batch, warps);
     }
   }
 
@@ -67,36 +64,37 @@ struct LanesPlan {
   // The batch, with `arrays` that the kernel reads or writes.
   template <class... Arrays>
   TiledBatch apply(const TransitionBatch<float>& batch, const Arrays*... arrays) const {
-    TiledBatch tiled = tiled_batch(batch, tiles, sharing);
+    TiledBatch tiled = tiled_batch(batch, tiles, 1);
     tiled.matrix.parts = batch.rows;
     tiled.matrix.slack = batch.slack_rows;
-    tiled.matrix.vectors = is_aligned(batch.rows, 16) && is_aligned(batch.slack_rows, 16);
     tiled.aligned = (is_aligned(arrays, 16) && ...);
     return tiled;
   }
-  size_t shared() const { return sizeof(float) * size_t(layout.numbers); }
+  size_t shared() const { return size_t(layout.bytes); }
 
  private:
-  template <class Tile>
+  template <class Warp>
   void fit(const TransitionBatch<float>& batch, int warps) {
-    const int c = batch.classes, groups = tiles * Tile::kSamples / kTile;
-    layout.values = groups * kTile * c + ((groups - 1) & ~3);
-    layout.weights = layout.values;
-    layout.sharing_shift = sharing == 4 ? 2 : 3;
-    layout.parts = layout.weights + tiles * batch.parts * Tile::kPitch;
-    layout.padding = Tile::kColumns - c;
-    layout.tile_bytes = 4 * batch.parts * Tile::kPitch;
-    layout.part_bytes = 4 * c * Tile::kColumns;
-    layout.slack_bytes = batch.parts * layout.part_bytes;
-    const int rows = (batch.parts + has_slack(batch)) * c + layout.padding;
-    // What takes their place: sums of all warps but the first of a tile, three times the values.
-    const int sums = tiles * (sharing - 1) * kTile * kWarp * Tile::kEach;
-    layout.numbers = layout.parts + rows * Tile::kColumns;
-    for (const int later : {sums, 3 * layout.values}) {
-      if (layout.numbers < layout.weights + later) layout.numbers = layout.weights + later;
-    }
-    if (layout.numbers > tiled_room(warps)) return;
-    grid = static_cast<unsigned>(ceil_div(batch.samples, tiles * Tile::kSamples));
+    const int fours = static_cast<int>(ceil_div(batch.parts, kTile));
+    const int room = warps * kSharedOfWarp, turns = warps * kWarp / Warp::kSquare;
+    layout.half = (batch.classes + 1) / 2;
+    layout.pairs = 2 * fours;
+    layout.share = turns ? static_cast<int>(ceil_div(layout.pairs, turns)) : layout.pairs;
+    layout.pitch = kTile * (fours | 1);
+    layout.of_sample = 8 * layout.pairs;
+    layout.weights_apart = 4 * Warp::kGroups * layout.pitch;
+    layout.rows_apart = 4 * Warp::kGroups * batch.classes;
+    layout.weights = 4 * Warp::kRecord * layout.half * (layout.pairs + has_slack(batch));
+    layout.rows = layout.weights + 4 * Warp::kSamples * layout.pitch;
+    layout.of_warp = 4 * Warp::kSamples * (layout.pitch + batch.classes);
+    layout.inverse_quarter = static_cast<int>(ceil_div(1 << 16, fours));
+    layout.tiles = static_cast<int>(batch.samples / Warp::kSamples);
+    layout.rest = static_cast<int>(batch.samples % Warp::kSamples);
+    tiles = room > layout.weights ? (room - layout.weights) / layout.of_warp : 0;
+    if (tiles > warps) tiles = warps;
+    if (4 * tiles < warps) return;
+    layout.bytes = layout.weights + tiles * layout.of_warp;
+    grid = static_cast<unsigned>(ceil_div(batch.samples, tiles * Warp::kSamples));
   }
 };
 

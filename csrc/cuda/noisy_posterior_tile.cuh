@@ -4,10 +4,9 @@
 //   sum_c += coefficient_a m_c              over all a
 //
 // Forward a is the row i of T(x), c the column k, the coefficient g_i / r_i; backward a is the
-// column k, c the row i, the coefficient G_k. A lane has K entries c of S samples, three or four,
-// and Q lanes all entries that a warp has of them. So a number that a lane reads from shared
-// memory, of weights or parts, serves K or S multiply-adds: 20 of them for 9 numbers, in three or
-// four loads.
+// column k, c the row i, the coefficient G_k. A lane has K entries c of S samples, and Q lanes all
+// entries that a warp has of them. So a number that a lane reads from shared memory, of weights or
+// parts, serves K or S multiply-adds: 15 of them for 8 numbers, in three loads.
 #pragma once
 
 #include "sample_tile.cuh"
@@ -32,12 +31,6 @@ __device__ __forceinline__ unsigned thread_number() {
 __device__ __forceinline__ int block_number() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ unsigned thread_number() { return threadIdx.x; }
 #endif
-// Differs between blocks that a multiprocessor has at the same time, as far as can be: on a V100
-// their numbers are 80 apart. Work that does not divide evenly among a block's warps is given out
-// by it, so that no scheduler has the larger share of all blocks.
-__device__ __forceinline__ int block_turn() {
-  return static_cast<int>(static_cast<unsigned>(block_number()) / 16);
-}
 __device__ __forceinline__ int warp_number() { return static_cast<int>(thread_number() / kWarp); }
 __device__ __forceinline__ int lane_number() { return static_cast<int>(thread_number() % kWarp); }
 
@@ -63,9 +56,9 @@ struct TiledBatch {
   bool whole_weights;  // weights of a sample are whole vectors of 16 bytes
 };
 
-template <int Q, int K, int S = kTile>
+template <int Q, int K, int S>
 struct LaneTile {
-  static_assert((K == 4 || K == 5) && S <= kTile);
+  static_assert(Q == 5 && K == 5 && S <= kTile);
   static constexpr int kLanes = Q, kEach = K;
   static constexpr int kColumns = Q * K;  // of a warp
   static constexpr int kGroups = kWarp / Q;
@@ -106,41 +99,26 @@ struct LaneTile {
     return *reinterpret_cast<const V*>(reinterpret_cast<const char*>(shared) + bytes);
   }
 
-  // Where the entries of a row are, kStep numbers apart, that belong to the lane that is number
-  // `at` of `lanes`: its four neighbours, and the last.
-  template <int kStep>
+  // Where the entries of a row are that belong to the lane that is number `at` of `lanes`: its four
+  // neighbours, and the last.
   struct Place {
     int four, last;  // bytes
 
     __device__ __forceinline__ Place(int row, int at, int lanes)
-        : four(row + 4 * kStep * 4 * at), last(row + 4 * kStep * (4 * lanes + at)) {}
+        : four(row + 16 * at), last(row + 4 * (4 * lanes + at)) {}
 
-    // `away`: bytes to another row.
-    __device__ __forceinline__ void load(const float* shared, float (&entry)[K],
-                                         int away = 0) const {
-      if constexpr (kStep > 1) {
+    __device__ __forceinline__ void load(const float* shared, float (&entry)[K]) const {
+      const Four<float> all = at<Four<float>>(shared, four);
 #pragma unroll
-        for (int v = 0; v < 4; ++v) entry[v] = at<float>(shared, four + away + 4 * kStep * v);
-      } else if constexpr (Q != 2) {
-        const Four<float> all = at<Four<float>>(shared, four + away);
-#pragma unroll
-        for (int v = 0; v < 4; ++v) entry[v] = all.of[v];
-      } else {  // ten columns, so that rows start at multiples of eight bytes
-#pragma unroll
-        for (int v = 0; v < 4; v += 2) {
-          const float2 two = at<float2>(shared, four + away + 4 * v);
-          entry[v] = two.x;
-          entry[v + 1] = two.y;
-        }
-      }
-      if constexpr (K == 5) entry[4] = at<float>(shared, last + away);
+      for (int v = 0; v < 4; ++v) entry[v] = all.of[v];
+      entry[4] = at<float>(shared, last);
     }
   };
 
   // += sum_j h_j P^j over `count` parts. `weights` [count, kPitch] are this warp's, and rows are
   // `pitch` apart; all in bytes of shared memory.
-  template <int kUnroll, int kStep>
-  __device__ __forceinline__ void add_parts(const float* shared, int weights, Place<kStep> place,
+  template <int kUnroll>
+  __device__ __forceinline__ void add_parts(const float* shared, int weights, Place place,
                                             int pitch, int count) {
     int h = weights + 4 * first_slot();
 #pragma unroll kUnroll
@@ -159,7 +137,7 @@ struct LaneTile {
     }
   }
   // = a row of slack, for all samples.
-  __device__ __forceinline__ void start(const float* shared, const Place<1>& place) {
+  __device__ __forceinline__ void start(const float* shared, const Place& place) {
     float slack[K];
     place.load(shared, slack);
 #pragma unroll
@@ -168,26 +146,6 @@ struct LaneTile {
       for (int v = 0; v < K; ++v) of[s][v] = slack[v];
     }
   }
-  // The same, starting from the slack, if any, so many bytes from the first row; or from zero.
-  template <int kUnroll, int kStep>
-  __device__ __forceinline__ void set_parts(const float* shared, int weights, Place<kStep> place,
-                                            int pitch, int count, bool has_slack, int to_slack) {
-    float slack[K], entry[K];
-#pragma unroll
-    for (int v = 0; v < K; ++v) slack[v] = 0.0f;
-    if (has_slack) place.load(shared, slack, to_slack);
-    place.load(shared, entry);
-    const Four<float> weight = at<Four<float>>(shared, weights + 4 * first_slot());
-#pragma unroll
-    for (int s = 0; s < S; ++s) {
-#pragma unroll
-      for (int v = 0; v < K; ++v) of[s][v] = slack[v] + weight.of[s] * entry[v];
-    }
-    place.four += pitch;
-    place.last += pitch;
-    add_parts<kUnroll, kStep>(shared, weights + 4 * kPitch, place, pitch, count - 1);
-  }
-
   __device__ __forceinline__ void clamp() {
 #pragma unroll
     for (int s = 0; s < S; ++s) {
@@ -205,40 +163,14 @@ struct LaneTile {
     }
   }
 
-  // += g / r m, where r are the sums of the rows m; a row without a positive entry is uniform.
-  __device__ __forceinline__ void add_normalised(const Four<float>& g, const Four<float>& r,
-                                                 const LaneTile& m, int classes) {
-#pragma unroll
-    for (int s = 0; s < S; ++s) {
-      if (r.of[s] == 0.0f) {
-        const float share = g.of[s] / static_cast<float>(classes);
-#pragma unroll
-        for (int v = 0; v < K; ++v) of[s][v] += share;
-      } else {
-        const float coefficient = g.of[s] / r.of[s];
-#pragma unroll
-        for (int v = 0; v < K; ++v) of[s][v] += coefficient * m.of[s][v];
-      }
-    }
-  }
-
-  // Sums over the Q lanes of the warp that have the same samples; in the first of these alone where
-  // Q is no power of two.
+  // Sums over the Q lanes of the warp that have the same samples, in the first of these.
   static __device__ __forceinline__ Four<float> over_lanes(const Four<float>& part) {
     Four<float> sum = part;
 #pragma unroll
     for (int s = 0; s < S; ++s) {
-      if constexpr (Q == 5) {
-        sum.of[s] += __shfl_down_sync(0xffffffffu, sum.of[s], 1);
-        sum.of[s] += __shfl_down_sync(0xffffffffu, sum.of[s], 2);
-        sum.of[s] += __shfl_down_sync(0xffffffffu, part.of[s], 4);
-      } else {
-        static_assert((Q & (Q - 1)) == 0);
-#pragma unroll
-        for (int offset = 1; offset < Q; offset *= 2) {
-          sum.of[s] += __shfl_xor_sync(0xffffffffu, sum.of[s], offset);
-        }
-      }
+      sum.of[s] += __shfl_down_sync(0xffffffffu, sum.of[s], 1);
+      sum.of[s] += __shfl_down_sync(0xffffffffu, sum.of[s], 2);
+      sum.of[s] += __shfl_down_sync(0xffffffffu, part.of[s], 4);
     }
     return sum;
   }

@@ -33,7 +33,7 @@ struct WarpsLayout {
 // A block's place in the batch, and its shared memory.
 struct WarpsBlock : LoadingBlock {
   using Tile = WarpsTile;
-  using Place = Tile::Place<1>;
+  using Place = Tile::Place;
   const WarpsLayout& layout;
   float* shared;
 
@@ -150,7 +150,7 @@ struct WarpsBlock : LoadingBlock {
         if (j == 0) m.start(shared, place(lane, layout.slack + (a & 1) * kWarpsRowPitch));
         const int h = 4 * (lane.tile * batch.parts + j) * Tile::kPitch;
         const int row = layout.rows + buffer * layout.chunk * kWarpsRowPitch;
-        m.add_parts<4, 1>(shared, h, place(lane, row), 4 * kWarpsRowPitch, count);
+        m.add_parts<4>(shared, h, place(lane, row), 4 * kWarpsRowPitch, count);
         if (next_j == 0) {
           m.clamp();
           before(a, m);
