@@ -67,7 +67,7 @@ Plan loading_plan(const TransitionBatch<float>& batch, int64_t sharing) {
                               float* entries, float* rows_of_grad, SIZES, int64_t sharing) {     \\
     const TransitionBatch<float> batch = BATCH(float);                                           \\
     if (c <= 16) {                                                                               \\
-      const LanesPlan plan(batch, int(sharing / 100));                                            \\
+      const LanesPlan plan(batch, int(sharing / 100));                                           \\
       if (!plan.grid) return -1;                                                                 \\
       launch_lanes(plan, batch, logits, posterior, row_sums, nullptr);                           \\
       launch_lanes_backward(plan, batch, logits, grad, row_sums, dz, entries, rows_of_grad,      \\

@@ -252,3 +252,26 @@ def test_order_of_threads_does_not_matter(c):
         out, grads = run(batch, grad, seed=seed)
         assert torch.equal(out, first)
         assert all(torch.equal(grads[name], first_grads[name]) for name in NAMES)
+
+
+@pytest.mark.parametrize("c", [10, 16, 36])
+def test_small_posteriors_are_as_exact_as_torch_has_them(c):
+    logits = torch.randint(-30, 30, (64, c), generator=torch.Generator().manual_seed(c)).float()
+    logits[0], logits[0, 0] = 0, 90  # a softmax below the least normal number
+    out, _ = run((logits, None, torch.eye(c), None), torch.zeros(64, c), ())
+    truth = logits.double().softmax(-1)
+
+    def error(posterior):
+        return ((posterior.double() - truth) / truth).abs()[1:].max()
+
+    assert error(out) <= 3 * error(logits.softmax(-1))
+    torch.testing.assert_close(out[0, 1].log().double(), truth[0, 1].log(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("c", [10, 16, 36])
+def test_row_sums_near_the_largest_number(c):
+    logits, weights, parts, _ = batch_of(9, c, 3, False)
+    slack = torch.full((c, c), 3e38 / c)
+    out, grads = run((logits, weights, parts, slack), torch.ones(9, c), ("logits",))
+    torch.testing.assert_close(out, torch.full((9, c), 1 / c))
+    torch.testing.assert_close(grads["logits"], torch.zeros(9, c), rtol=0, atol=1e-6)

@@ -52,7 +52,7 @@ struct LanesWarp : LanesMemory<Q, K> {
     for (int v = 0; v < K; ++v) top = max_of(top, z[v]);
     top = over_columns(top, [](float a, float b) { return max_of(a, b); });
 #pragma unroll
-    for (int v = 0; v < K; ++v) sum += z[v] = quick_exp(z[v] - top);
+    for (int v = 0; v < K; ++v) sum += z[v] = exp_of(z[v] - top);
     const float inverse = 1.0f / sum_columns(sum);
 #pragma unroll
     for (int v = 0; v < K; ++v) z[v] *= inverse;
@@ -158,8 +158,7 @@ struct LanesWarp : LanesMemory<Q, K> {
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
       const bool uniform = r[s] == 0.0f;
-      const float by =
-          quick_quotient(of_sample(g, s), uniform ? static_cast<float>(batch.classes) : r[s]);
+      const float by = of_sample(g, s) / (uniform ? static_cast<float>(batch.classes) : r[s]);
 #pragma unroll
       for (int v = 0; v < K; ++v) sum[s][v] += by * (uniform ? 1.0f : m[s][v]);
     }

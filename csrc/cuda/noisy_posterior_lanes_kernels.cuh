@@ -6,9 +6,9 @@
 // with g = softmax(z) and, where there is slack, T = B / r, B = max(M, 0), r_i = sum_k B_ik.
 //
 // Bytes that must move, in numbers of four bytes: N (2 C + R) + R C^2 forward, N (3 C + R) + R C^2
-// backward, and another N C for the row sums, with slack. These kernels move no more. Arithmetic
-// takes longer: N R C^2 multiply-adds, and N C^2 to use what they form, 1.5 times as long as the
-// bytes at (C, R) = (10, 20) on a V100.
+// backward, and another N C for the row sums, with slack; for gradients of T(x) another N C, with
+// slack 2 N C. These kernels move no more. Arithmetic takes longer: N R C^2 multiply-adds, and N
+// C^2 to use what they form, 1.5 times as long as the bytes at (C, R) = (10, 20) on a V100.
 //
 // The mapping is that of noisy_posterior_lanes.cuh.
 #pragma once
@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(kLanesMostWarps* kWarp, 2)
 #pragma unroll
     for (int v = 0; v < K; ++v) {
       const bool empty = r[v] == 0.0f;
-      d[v] = empty ? uniform : quick_quotient(d[v], r[v]);
-      entry[v] = empty ? 0.0f : quick_quotient(1.0f, r[v]);
+      d[v] = empty ? uniform : d[v] / r[v];
+      entry[v] = empty ? 0.0f : 1.0f / r[v];
     }
   }
   warp.fetch(logits, g, -infinity<float>());

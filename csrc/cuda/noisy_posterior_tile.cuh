@@ -35,13 +35,14 @@ __device__ __forceinline__ int warp_number() { return static_cast<int>(thread_nu
 __device__ __forceinline__ int lane_number() { return static_cast<int>(thread_number() % kWarp); }
 
 // The parts and slack, from where a row of T(x), or a column, is read: entry (a, c) of part j is
-// parts[a outer + j inner + c], that of the slack slack[a C + c].
+// parts[a outer + j inner + c], that of the slack slack[a C + c]. The kernels for up to sixteen
+// classes read parts and slack as they are, and have no use for outer and inner.
 struct MatrixView {
-  const float* parts;
+  const float* parts;  // [R, C, C]
   int outer, inner;
-  const float* slack;
-  int slacks;    // 1, or 0: there is none
-  bool vectors;  // rows are whole vectors of 16 bytes at aligned addresses
+  const float* slack;  // [C, C]
+  int slacks;          // 1, or 0: there is none
+  bool vectors;        // rows are whole vectors of 16 bytes at aligned addresses
 };
 
 // What the tiled kernels take.
@@ -60,7 +61,6 @@ template <int Q, int K, int S>
 struct LaneTile {
   static_assert(Q == 5 && K == 5 && S <= kTile);
   static constexpr int kLanes = Q, kEach = K;
-  static constexpr int kColumns = Q * K;  // of a warp
   static constexpr int kGroups = kWarp / Q;
   static constexpr int kSamples = kGroups * S;  // of a warp
   // Numbers by sample have a slot each in shared memory, of which every group has four. Rows of
@@ -72,7 +72,7 @@ struct LaneTile {
   static __device__ __forceinline__ int slot(int n) { return n / S * kTile + n % S; }
   // Lanes that are left over have a copy of the last samples.
   static __device__ __forceinline__ int group(int lane) {
-    return kWarp % Q == 0 || lane / Q < kGroups ? lane / Q : kGroups - 1;
+    return lane / Q < kGroups ? lane / Q : kGroups - 1;
   }
   static __device__ __forceinline__ int first_slot(int lane = lane_number()) {
     return group(lane) * kTile;

@@ -130,7 +130,8 @@ __device__ __forceinline__ float quick_exp(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
   return result;
 #elif defined(PTD_CUDA_EMULATOR)
-  return exp2f(exponent);
+  const float result = exp2f(exponent);
+  return result < 0x1p-126f ? 0.0f : result;
 #else
   return exponent;  // nvcc's pass over the host code, which never gets here
 #endif
@@ -141,7 +142,7 @@ __device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 __device__ __forceinline__ float quick_quotient(float x, float y) { return __fdividef(x, y); }
 __device__ __forceinline__ double quick_quotient(double x, double y) { return x / y; }
 
-// 1 / x to a unit in the last place, of an x that is not below 2^-126.
+// 1 / x to a unit in the last place, of an x that is zero or not below 2^-126.
 __device__ __forceinline__ float quick_inverse(float x) {
 #if defined(__CUDA_ARCH__)
   float result;

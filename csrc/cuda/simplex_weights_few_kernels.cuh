@@ -94,7 +94,7 @@ class FewRow {
   // The theta of the row's projection, from any start, and NaN if an entry is.
   __device__ __forceinline__ float threshold(const float (&x)[V], float from) const {
     float theta = not_a_number<float>();  // the first step may come from the right, and fall
-    bool rises;
+    bool moves;
     do {
       float sum = 0.0f;
       unsigned ones = 0;
@@ -109,10 +109,10 @@ class FewRow {
       const float count = float(int(row_sum<L>(ones) * -129u >> 23));
       // newton_threshold, to a few units in the last place.
       const float next = (row_sum<L>(sum) - 1.0f) * quick_inverse(count);
-      rises = !(next <= theta) && (next < from || next > from);
+      moves = !(next <= theta) && (next < from || next > from);
       theta = next <= theta ? theta : next;
       from = theta;
-    } while (__any_sync(0xffffffffu, rises));
+    } while (__any_sync(0xffffffffu, moves));
     return theta;
   }
 };

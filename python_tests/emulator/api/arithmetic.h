@@ -35,7 +35,10 @@ inline float __exp10f(float x) { return powf(10.0f, x); }
 inline float __logf(float x) { return logf(x); }
 inline float __log2f(float x) { return log2f(x); }
 inline float __powf(float x, float y) { return powf(x, y); }
-inline float __fdividef(float x, float y) { return x / y; }
+// Zero, or NaN of an infinite x, where y is above 2^126.
+inline float __fdividef(float x, float y) {
+  return fabsf(y) > 0x1p126f && fabsf(y) < INFINITY ? (x - x) * 0.0f : x / y;
+}
 inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __fsqrt_rn(float x) { return sqrtf(x); }
 inline float __fadd_rn(float x, float y) { return x + y; }
