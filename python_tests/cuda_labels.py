@@ -73,6 +73,18 @@ def batch_of(n, c, r, slack=None, dtype=torch.float32, seed=0, **options):
     )
 
 
+def batch_of_one_origin(c, slack=None, mass=0.5, dtype=torch.float32):
+    """Of the first sample, whose label is 1: class 2 alone can have produced it."""
+    batch = batch_of(4, c, 4, slack, dtype, smoothing=0.0)
+    batch.labels[:] = torch.tensor([1, 0, 2, 0])
+    batch.parts[:, :, 1] = 0
+    batch.parts[:, 2, 1] = mass
+    if slack:
+        batch.slack[:, 1] = -1
+        batch.slack[2, 1] = 0.2
+    return batch
+
+
 class Run:
     """A batch in emulated memory."""
 

@@ -1,8 +1,11 @@
 """The CUDA kernels of clean_posterior, run by the emulator, against their definition."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
-from cuda_labels import NAMES, batch_of, run_posterior
+from cuda_labels import NAMES, batch_of, batch_of_one_origin, run_posterior
 from emulator.harness import compiler
 
 from ptd_ext import reference
@@ -96,6 +99,40 @@ def test_column_without_smoothing(c):
     batch.labels[:4] = 1
     batch.logits[:2, 0] = -200
     check(batch, wanted=("logits",))
+
+
+@pytest.mark.parametrize("c", [12, 20, *MAPPINGS])
+@pytest.mark.parametrize("slack", [None, 0.1])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_bad_logit_where_the_column_is_zero(c, slack, bad):
+    """It is NaN of its sample, whether a larger logit is out of the column too or not."""
+    for largest in (0, 9):
+        batch = batch_of_one_origin(c, slack)
+        batch.logits[0, 3] = largest
+        batch.logits[0, 0] = bad
+        posterior, grads = run_posterior(batch, torch.ones(4, c), wanted=("logits",))
+        for array in (posterior, grads["logits"]):
+            assert array[0].isnan().all()
+            assert array[1:].isfinite().all()
+
+
+@pytest.mark.parametrize("c", [12, 20, *MAPPINGS])
+@pytest.mark.parametrize("slack", [None, 0.1])
+@pytest.mark.parametrize("mass", [0.5, 1e-3])
+def test_largest_logit_where_the_column_is_zero(c, slack, mass):
+    """Of zero times what overflows there is nothing in the gradients."""
+    batch = batch_of_one_origin(c, slack, mass)
+    batch.logits[0, 3] = 100
+    grad = torch.randn(4, c, generator=torch.manual_seed(0))
+    posterior, grads = run_posterior(batch, grad, wanted=NAMES)
+    exact = replace(batch.double(), smoothing=1e-300)  # so that the definition has a gradient
+    truth = exact.define(reference.clean_posterior)
+    near(posterior, truth.detach(), 2e-5)
+    truth.backward(grad.double())
+    for name, gradient in grads.items():
+        assert gradient.isfinite().all()
+        if slack or name != "parts":
+            near(gradient, getattr(exact, name).grad, 2e-5)
 
 
 @pytest.mark.parametrize("c", [10, 36, 130])

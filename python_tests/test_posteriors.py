@@ -41,6 +41,34 @@ def test_clean_posterior(size, slack, device):
 
 
 @each_device
+@each_dtype
+@pytest.mark.parametrize("classes", [5, 20, 50])
+@pytest.mark.parametrize("slack", [None, 0.05])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("largest", [0, 9])
+def test_clean_posterior_of_a_bad_logit_where_the_column_is_zero(
+    bad, largest, slack, classes, dtype, device
+):
+    """It is NaN of its sample, whether a larger logit is out of the column too or not."""
+    inputs = make_inputs(6, classes, 3, slack=slack, ignored=False, dtype=dtype, device=device)
+    inputs.labels[:] = torch.tensor([1, 0, 2, 0, 2, 0])
+    with torch.no_grad():
+        inputs.parts.copy_(torch.full_like(inputs.parts, 1 / classes))
+        inputs.parts[:, :, 1] = 0
+        inputs.parts[:, 2, 1] = 0.5
+        if slack:
+            inputs.slack[:, 1] = -1
+            inputs.slack[2, 1] = 0.2
+        inputs.logits[0, 3] = largest
+        inputs.logits[0, 0] = bad
+    posterior = ptd_ext.clean_posterior(*inputs.arguments, smoothing=0.0)
+    (grad,) = torch.autograd.grad(posterior.square().sum(), inputs.logits)
+    for array in (posterior, grad):
+        assert array[0].isnan().all()
+        assert array[1:].isfinite().all()
+
+
+@each_device
 @each_size
 @each_slack
 @each_dtype

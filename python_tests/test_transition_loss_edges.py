@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from cases import each_device, each_loss, make_inputs
+from cases import Inputs, each_device, each_loss, make_inputs
 
 import ptd_ext
 
@@ -155,6 +155,99 @@ def test_reweight_without_mass_or_smoothing(device):
     assert loss == INF
     capped = ptd_ext.reweight_loss(logits, label, None, parts, smoothing=0.0, max_importance=2.0)
     torch.testing.assert_close(capped, 2 * torch.nn.functional.cross_entropy(logits, label))
+
+
+def inputs_of_one_origin(
+    classes: int, slack: float | None, mass: float, dtype: torch.dtype, device: str
+) -> Inputs:
+    """Of the first sample, whose label is 1: class 2 alone can have produced it."""
+    inputs = make_inputs(
+        6, classes, 4, slack=slack, sparse=False, ignored=False, dtype=dtype, device=device
+    )
+    inputs.labels[:] = torch.tensor([1, 0, 2, 0, 2, 2])
+    with torch.no_grad():
+        inputs.parts[:, :, 1] = 0
+        inputs.parts[:, 2, 1] = mass
+        if slack:
+            inputs.slack[:, 1] = -1
+            inputs.slack[2, 1] = 0.2 if mass else -1
+    return inputs
+
+
+def zero_or(gradient: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(like) if gradient is None else gradient
+
+
+each_column = pytest.mark.parametrize("classes", [3, 20, 50])
+each_slack = pytest.mark.parametrize("slack", [None, 0.05])
+each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+
+
+@each_device
+@each_loss
+@each_column
+@each_slack
+@each_dtype
+def test_column_without_mass(loss, classes, slack, dtype, device):
+    """Without smoothing the loss is infinite, or what the bound on beta leaves of it."""
+    inputs = inputs_of_one_origin(classes, slack, 0, dtype, device)
+    with torch.no_grad():
+        inputs.logits[0, 2] = -INF
+    options = {"reduction": "none", "smoothing": 0.0} | loss.options
+    value = loss.fused(*inputs.arguments, **options)
+    torch.testing.assert_close(value, loss.defined(*inputs.arguments, **options))
+    assert value.isinf().tolist() == [loss.name != "capped"] + [False] * 5
+    if loss.name in ("forward", "capped"):  # an infinite beta has no gradient
+        for grad in torch.autograd.grad(value.sum(), inputs.leaves(), allow_unused=True):
+            assert grad is None or grad.isfinite().all()
+
+
+@each_device
+@each_loss
+@each_column
+@each_slack
+@each_dtype
+def test_mass_at_a_masked_class_alone(loss, classes, slack, dtype, device):
+    """That is as good as none."""
+    inputs = inputs_of_one_origin(classes, slack, 0.5, dtype, device)
+    with torch.no_grad():
+        inputs.logits[0, 2] = -INF
+    options = {"reduction": "none", "smoothing": 0.0} | loss.options
+    value = loss.fused(*inputs.arguments, **options)
+    torch.testing.assert_close(value, loss.defined(*inputs.arguments, **options))
+    assert value.isinf().tolist() == [loss.name != "capped"] + [False] * 5
+
+
+@each_device
+@each_loss
+@each_column
+@each_slack
+@each_dtype
+@pytest.mark.parametrize("mass", [0.5, 1e-3])
+@pytest.mark.parametrize("above", [60, 100, 300])
+def test_largest_logit_where_the_column_is_zero(loss, classes, slack, dtype, mass, above, device):
+    """What overflows is dL/du of a class that is not in the column, and nothing that it leads to
+    but the gradient of the parts."""
+    inputs = inputs_of_one_origin(classes, slack, mass, dtype, device)
+    with torch.no_grad():
+        inputs.logits[0, 0] = above
+    options = {"reduction": "none"} | loss.options
+    outer = torch.tensor([3.0, 1, 1, 1, 1, 1], device=device)
+    value = loss.fused(*inputs.arguments, smoothing=0.0, **options)
+    exact = inputs.to(torch.float64)
+    # Smoothed, so that the definition has a gradient, but by nothing that can be seen.
+    expected = loss.defined(*exact.arguments, smoothing=1e-300, **options)
+    close = {"rtol": 1e-4, "atol": 1e-5, "check_dtype": False}
+    torch.testing.assert_close(value, expected, **close)
+    every = torch.autograd.grad(value, inputs.leaves(), outer.to(value), retain_graph=True)
+    truth = torch.autograd.grad(expected, exact.leaves(), outer.double(), allow_unused=True)
+    for leaf, grad, wanted in zip(inputs.leaves(), every, truth, strict=True):
+        assert grad.isfinite().all()
+        if slack or leaf is not inputs.parts or above < 64:
+            torch.testing.assert_close(grad, zero_or(wanted, leaf), **close)
+    if slack:
+        (alone,) = torch.autograd.grad(value, inputs.slack, outer.to(value))
+        torch.testing.assert_close(alone, zero_or(truth[-1], alone), **close)
 
 
 @each_device

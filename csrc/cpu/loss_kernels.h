@@ -30,6 +30,13 @@ struct LossScratch {
   }
 };
 
+// As saturated.
+template <class T>
+PTD_INLINE Vec<T> saturated_lanes(Vec<T> x) {
+  const Vec<T> most = splat(largest_number<T>()), cut = x > most ? most : x;
+  return cut < -most ? -most : cut;
+}
+
 enum class LabelKind { counted, ignored, bad };
 
 template <class T>
@@ -106,11 +113,12 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
   const auto finish = [&](int64_t n, int64_t, const T* z, const T* u) {
     T* q = posterior + n * classes;
     const ColumnSums<T> sums = column_sums<T>(z, u, classes, args.smoothing > T(0), q);
+    const T divisor = posterior_divisor(sums);
     for (int64_t i = 0; i < classes; i += kLanes<T>) {
       const int64_t n_left = classes - i;
       const Vec<T> column = load(u + i, n_left);
       const Vec<T> e = column_exp(sums, z + i, load(q + i, n_left), n_left);
-      store(q + i, joint_exp<T>(e, column) / sums.column_sum, n_left);
+      store(q + i, joint_exp<T>(e, column) / divisor, n_left);
     }
   };
   const auto skip = [&](int64_t n, const T* z) {
@@ -178,10 +186,10 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
         T* entry = at.entry + s * classes + i;
         T* row = at.row + s * classes + i;
         Vec<T> d = (T(1) - args.smoothing) * load(entry, left);
-        if (batch.slack) {
-          d *= inverse_row_sums<T>(load(sums + s * classes + i, left));
-          store(row, d * load(row, left), left);
-        }
+        if (batch.slack) d *= inverse_row_sums<T>(load(sums + s * classes + i, left));
+        const Vec<T> column = load(batch.slack ? row : columns + s * classes + i, left);
+        d = column == Vec<T>{} ? saturated_lanes<T>(d) : d;
+        if (batch.slack) store(row, d * column, left);
         store(entry, d, left);
       });
     }
@@ -237,19 +245,20 @@ void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t en
   const auto pull = [&](int64_t n, int64_t, const T* z, const T* u, const ColumnSums<T>& sums,
                         T* grad_z, T* grad_u) {
     const T* g = grad + n * classes;
+    const T divisor = posterior_divisor(sums);
     Vec<T> dot{};
     for (int64_t i = 0; i < classes; i += kLanes<T>) {
       const int64_t left = classes - i;
       const Vec<T> column = load(u + i, left);
       const Vec<T> e = column_exp(sums, z + i, load(grad_z + i, left), left);
-      const Vec<T> q = joint_exp<T>(e, column) / sums.column_sum;
+      const Vec<T> q = joint_exp<T>(e, column) / divisor;
       dot += q * load(g + i, left);
-      store(grad_u + i, e / sums.column_sum, left);
+      store(grad_u + i, e, left);
       store(grad_z + i, q, left);
     }
     const T mean = sum_lanes(dot);
     for (int64_t i = 0; i < classes; ++i) {
-      grad_u[i] *= g[i] - mean;
+      grad_u[i] = grad_u[i] * ((g[i] - mean) / divisor);
       grad_z[i] *= g[i] - mean;
     }
   };

@@ -49,7 +49,12 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t classes, bo
                                      T* exps) {
   ColumnSums<T> sums;
   sums.shift = largest(z, classes);
-  sums.column_shift = smoothed ? sums.shift : largest_open(z, u, classes);
+  sums.column_shift = sums.shift;
+  if (!smoothed) {
+    const T open = largest_open(z, u, classes);
+    // A column without mass: nothing of it overflows, and its sum is zero.
+    if (open > -T(INFINITY)) sums.column_shift = open;
+  }
   if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
     Vec<T> exp_sum{}, column_sum{};
     for (int64_t i = 0; i < classes; i += kLanes<T>) {
@@ -71,6 +76,12 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t classes, bo
     if (u[i] != T(0)) sums.column_sum += exp_of(z[i] - sums.column_shift) * u[i];
   }
   return sums;
+}
+
+// What e'_i u_i is divided by for q_i: U, or NaN where a logit is, even if u is zero there.
+template <class T>
+PTD_INLINE T posterior_divisor(const ColumnSums<T>& sums) {
+  return sums.exp_sum == sums.exp_sum ? sums.column_sum : sums.exp_sum;
 }
 
 // e'_i u_i, zero where u_i is: there e'_i may have saturated.

@@ -50,7 +50,7 @@ __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, S
   posterior.e.forget();
   // A label that does not count has no column, and a bad one no gradient at all.
   const auto grad_u = [&](int v, T above) {
-    return label >= 0 ? posterior.quotient(share, v) * above : T(0);
+    return label >= 0 ? posterior.quotient(share, v, above) : T(0);
   };
 #pragma unroll
   for (int v = 0; v < V; ++v) {

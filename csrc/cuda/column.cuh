@@ -156,7 +156,7 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
   return sums;
 }
 
-// e'_i of loss_terms.h, given e_i.
+// e'_i of loss_terms.h, given e_i; infinite where it should saturate.
 template <class T>
 __device__ __forceinline__ T column_exp(const ColumnSums<T>& sums, T z, T e) {
   return sums.column_shift == sums.shift ? e : quick_exp(z - sums.column_shift);
@@ -186,16 +186,20 @@ struct Posterior {
   template <class Team>
   __device__ __forceinline__ Posterior(const Share<T, V>& share, const Smoothing<T>& smooth,
                                        Team& team)
-      : sums(column_sums(share, smooth, team, e)), inverse(T(1) / sums.column_sum) {}
+      : sums(column_sums(share, smooth, team, e)),
+        // NaN where a logit is, even if u is zero there.
+        inverse(sums.exp_sum == sums.exp_sum ? T(1) / sums.column_sum : sums.exp_sum) {}
 
   __device__ __forceinline__ T q(const Share<T, V>& share, const Smoothing<T>& smooth,
                                  int v) const {
     const T column_e = column_exp(sums, share.z[v], e(share, v));
     return joint(column_e, smooth(share.column[v])) * inverse;
   }
-  // q_i / u_i.
-  __device__ __forceinline__ T quotient(const Share<T, V>& share, int v) const {
-    return column_exp(sums, share.z[v], e(share, v)) * inverse;
+  // factor q_i / u_i, in an order in which no zero meets an infinity.
+  __device__ __forceinline__ T quotient(const Share<T, V>& share, int v, T factor) const {
+    const T column_e = column_exp(sums, share.z[v], e(share, v));
+    const T most = largest_number<T>();
+    return factor * inverse * (column_e > most ? most : column_e);
   }
 };
 
@@ -203,7 +207,8 @@ struct Posterior {
 //
 //   entry_i = (1 - epsilon) dL/du_i / r_i,   row_i = entry_i u'_i
 //
-// for u' the column before smoothing. Without slack r = 1, and there is no row.
+// for u' the column before smoothing. Without slack r = 1, and there is no row. An entry that has
+// overflowed because u is zero saturates.
 template <bool kSlack, class S, class T, int V>
 __device__ __forceinline__ void write_factors(const LabelBatch<S>& batch,
                                               const ColumnGradient<T>& grads,
@@ -212,10 +217,10 @@ __device__ __forceinline__ void write_factors(const LabelBatch<S>& batch,
   if (!grads.entry || share.index(v) >= batch.classes) return;
   const int64_t at = n * batch.classes + share.index(v);
   T entry = (T(1) - batch.smoothing) * grad_u;
-  if constexpr (kSlack) {
-    entry *= inverse_row_sum(batch.row_sums[at]);
-    grads.row[at] = entry * share.column[v];
-  }
+  if constexpr (kSlack) entry *= inverse_row_sum(batch.row_sums[at]);
+  // Where u' is zero; without slack, there are no registers left to keep u' in for that.
+  if (kSlack ? share.column[v] == T(0) : batch.smoothing == T(0)) entry = saturated(entry);
+  if constexpr (kSlack) grads.row[at] = entry * share.column[v];
   grads.entry[at] = entry;
 }
 

@@ -71,9 +71,10 @@ __device__ __forceinline__ void gradients_of(const LabelBatch<S>& batch, const L
         terms.softmax * e_v + terms.posterior * joint(column_e, smooth(share.column[v])) + at_label;
     return counted ? factor * grad : T(0);
   };
-  const auto grad_u = [&](T column_e) {
-    return counted ? factor * terms.posterior * column_e : T(0);
-  };
+  // Nothing, and not zero times an e'_i that may be infinite.
+  const T of_column_exp = factor * terms.posterior;
+  const bool pulled = counted && of_column_exp != T(0);
+  const auto grad_u = [&](T column_e) { return pulled ? of_column_exp * column_e : T(0); };
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     const T e_v = e(share, v), column_e = column_exp(sums, share.z[v], e_v);

@@ -19,6 +19,9 @@
 //
 //   dloss/dz_i = softmax * e_i + posterior * e'_i u_i + label * [i = y]
 //   dloss/du_i = posterior * e'_i
+//
+// Where the shifts differ and u_i = 0, e'_i can be larger than any number. Both e'_i and what comes
+// of dloss/du_i saturate there, since zeros are multiplied by them: u_i, entries of the parts.
 #pragma once
 
 #include "host_device.h"
@@ -31,7 +34,7 @@ enum Importance : int64_t { kForward = 0, kReweightDetached = 1, kReweightAttach
 template <class T>
 struct ColumnSums {
   T shift;         // the largest logit
-  T column_shift;  // the largest logit among classes with u_i > 0
+  T column_shift;  // the largest logit among classes with u_i > 0; `shift` if that is -infinity
   T exp_sum;       // E
   T column_sum;    // U
 };
