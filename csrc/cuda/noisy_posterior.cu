@@ -137,6 +137,12 @@ void launch_spread(const TransitionBatch<T>& batch, const Pull<T>& pull,
   }
 }
 
+// Numbers of an [N, C] in scratch memory, so that what follows it begins at 16 bytes too.
+template <class T>
+int64_t scratch_rows(const TransitionBatch<T>& batch) {
+  return ceil_div(batch.samples * batch.classes, 4) * 4;
+}
+
 }  // namespace
 
 template <class T>
@@ -192,7 +198,7 @@ int64_t noisy_posterior_backward_scratch(const TransitionBatch<T>& batch) {
   const int64_t square = int64_t(batch.classes) * batch.classes;
   const int64_t ranges = SampleRanges(batch).count;
   const int64_t sums = ranges * square * (ranges == 1 ? 1 : batch.parts + 1);
-  return 2 * batch.samples * batch.classes + sums;  // entries, rows, sums of ranges
+  return 2 * scratch_rows(batch) + sums;  // entries, rows, sums of ranges
 }
 
 template <class Z, class T>
@@ -200,7 +206,7 @@ cudaError_t launch_noisy_posterior_backward(const TransitionBatch<T>& batch, con
                                             const T* grad, const T* row_sums,
                                             const PosteriorGradients<Z, T>& grads, T* scratch,
                                             cudaStream_t stream) {
-  const int64_t size = batch.samples * batch.classes;
+  const int64_t size = scratch_rows(batch);
   const bool transition = grads.weights || grads.columns || grads.slack;
   T* rows = scratch;
   T* entries = transition ? scratch + size : nullptr;

@@ -21,7 +21,7 @@ struct LanesLayout {
   int weights_apart;    // from those of a lane's first sample to those of its second,
   int rows_apart;       // and the same of rows
   int inverse_quarter;  // 65536 / (R / 4), rounded up
-  int tiles, rest;      // whole warps of samples in the batch, and the samples left over
+  int whole, rest;      // warps of samples in the batch, and the samples left over
   int bytes;            // of all
 };
 
@@ -40,8 +40,8 @@ struct LanesMemory {
     return block_number() * batch.tiles + warp_number();
   }
   __device__ __forceinline__ int count() const {  // of samples
-    const int at = warp_number() < batch.tiles ? tile() : layout.tiles + 1;
-    return at < layout.tiles ? kSamples : at == layout.tiles ? layout.rest : 0;
+    const int at = warp_number() < batch.tiles ? tile() : layout.whole + 1;
+    return at < layout.whole ? kSamples : at == layout.whole ? layout.rest : 0;
   }
   // Where the numbers of this warp begin, in an array that has so many of each sample.
   __device__ __forceinline__ int64_t first(int of_sample) const {

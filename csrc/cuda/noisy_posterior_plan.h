@@ -88,7 +88,7 @@ struct LanesPlan {
     layout.rows = layout.weights + 4 * Warp::kSamples * layout.pitch;
     layout.of_warp = 4 * Warp::kSamples * (layout.pitch + batch.classes);
     layout.inverse_quarter = static_cast<int>(ceil_div(1 << 16, fours));
-    layout.tiles = static_cast<int>(batch.samples / Warp::kSamples);
+    layout.whole = static_cast<int>(batch.samples / Warp::kSamples);
     layout.rest = static_cast<int>(batch.samples % Warp::kSamples);
     tiles = room > layout.weights ? (room - layout.weights) / layout.of_warp : 0;
     if (tiles > warps) tiles = warps;
