@@ -71,11 +71,12 @@ def test_error_never_rises(noise, dtype):
     rounding = 1e-12 if dtype is torch.float64 else 1e-6
     drops = -np.diff(errors)
     assert (drops >= -rounding * errors[0]).all()
-    # The errors it reports are those of before its last weights.
-    reported = np.array(model.objectives_)
+    # The errors it reports are those of before its last weights, and what is left of ‖X‖² when most
+    # of its digits have cancelled.
+    reported, rounding = np.array(model.objectives_), rounding * float(x.double().square().sum())
     assert len(reported) == 25
-    assert (np.diff(reported) <= rounding * reported[0]).all()
-    assert errors[-1] <= reported[-1] + rounding * reported[0]
+    assert (np.diff(reported) <= rounding).all()
+    assert errors[-1] <= reported[-1] + rounding
     assert model.reconstruction_err_ == pytest.approx(errors[-1] ** 0.5, rel=1e-4, abs=1e-6)
 
 
@@ -113,7 +114,8 @@ def test_going_too_far_is_taken_back(monkeypatch):
 
 def test_single_precision_finds_what_double_finds():
     x, _ = mixtures(noise=0.3)
-    double, single = (SimplexNMF(4, random_state=0, max_iter=30, tol=0) for _ in range(2))
+    # Later turns gain less than the rounding error of the objective in single precision.
+    double, single = (SimplexNMF(4, random_state=0, max_iter=15, tol=0) for _ in range(2))
     weights = double.fit_transform(x)
     assert (single.fit_transform(x.float()).double() - weights).abs().max() < 2e-3
     assert single.components_.dtype == torch.float32
