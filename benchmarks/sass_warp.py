@@ -134,7 +134,7 @@ class Warp:
             self.together[code.operands[0].value] = [*filter(None, groups), self.active]
         elif name == "BREAK":
             b = code.operands[0].value
-            self.together[b] = [group & ~mask for group in self.together[b]]
+            self.together[b] = [group & ~mask for group in self.together.get(b, [])]
             return self.release_all()
         elif name == "BSYNC":
             b = code.operands[0].value

@@ -74,7 +74,8 @@ WeightArgs = structure(
     batch=I64, rows=I64, parts=I32, steps=I64, tolerance=F32,
 )  # fmt: skip
 STEPS = 10  # of simplex_weights
-TOTAL, TICKET = 32, 128  # bytes into the scalars, of which the first is a loss or its gradient
+# Bytes into the scalars, of which the first is a loss or its gradient.
+TOTAL, TICKET, PARTIALS = 32, 128, 256
 
 
 @dataclass
@@ -199,9 +200,10 @@ class Arrays:
             case.n, case.r, STEPS, 0.0,
         )  # fmt: skip
 
-    def set_ticket(self, taken: int) -> None:
-        """How many blocks of a mean are done."""
-        self.memory.word(self.scalars + TICKET)[:] = taken
+    def set_ticket(self, taken: int, left: bool = True) -> None:
+        """How many blocks of a mean have drawn a ticket, and whether they have left their sums."""
+        self.memory.word(self.scalars + TICKET)[:] = (taken - 1) % 2**32
+        self.memory.array(self.scalars).view(np.int32)[PARTIALS // 4 :] = 0 if left else -1
 
     def labelled(self) -> ctypes.Structure:
         case = self.case
@@ -261,7 +263,7 @@ RULE = Rule(0, 1, 0, float("inf"))
 
 
 def outputs(a: Arrays) -> ctypes.Structure:
-    return Outputs(0, a.scalars, a.scalars + TOTAL, True, a.scalars + 256, a.scalars + TICKET)
+    return Outputs(0, a.scalars, a.scalars + TOTAL, True, a.scalars + PARTIALS, a.scalars + TICKET)
 
 
 def gradients(a: Arrays) -> ctypes.Structure:

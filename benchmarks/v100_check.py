@@ -56,7 +56,7 @@ def check_mean(case: Case, program: Program) -> None:
     launch = Launch(
         program, arrays.memory, arguments, (columns, few.rows, 1), sizes.threads, sizes.shared
     )
-    arrays.set_ticket(0)
+    arrays.set_ticket(0, left=False)
     for block in range(sizes.blocks):
         launch.run((block % columns, block // columns, 0))
     loss = arrays.memory.array(arrays.scalars)[:1]

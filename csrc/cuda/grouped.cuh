@@ -135,7 +135,7 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
       for (int s = 0; s < K; ++s) sums[s][e] = base;
     }
     // Its place is not kept from round to round, except where that takes a register more.
-    const int lane = kVector && sizeof(S) < 4 ? lane_id() : opaque(lane_id());
+    const int lane = kVector && sizeof(S) < 4 && K == 2 ? lane_id() : opaque(lane_id());
     const Vector<T, E>* const column = block.columns() +
                                        block.column_of(entry) * layout.staged_parts +
                                        (E * lane < classes ? lane : 0) * layout.pitch;

@@ -1,10 +1,14 @@
 // The sum or mean of a batch's losses in the launch that computes them, in a fixed order.
 //
-// Each block leaves the sum of its losses and of their weights. The block that draws the last
-// ticket adds these up, block by block in the order of their numbers.
+// Each block draws a ticket, and leaves the sum of its losses and of their weights. The block that
+// draws the last ticket adds these up, block by block in the order of their numbers. All others
+// have started by then, and none of them waits for another, so it may wait for what they leave.
+// Sums that have not been left yet are told by their bits: no fence is needed, and tickets can be
+// drawn while sums are still on their way.
 #pragma once
 
 #include "reduce.cuh"
+#include "scalar.cuh"
 #include "transition_loss_args.h"
 
 namespace ptd {
@@ -16,114 +20,180 @@ __device__ __forceinline__ void write_loss(const LossOutputs<T>& out, double los
   *out.total_weight = T(weight);
 }
 
-// A block leaves its sums. Whether it is the last to do so; called by one thread.
+__device__ __forceinline__ unsigned blocks_of_grid() { return gridDim.x * gridDim.y; }
+__device__ __forceinline__ unsigned block_of_grid() { return blockIdx.y * gridDim.x + blockIdx.x; }
+
+// Called by one thread of every block. Where losses are not reduced, or there is one block, nobody
+// is the last of several.
 template <class T>
-__device__ __forceinline__ bool leave_sums(const LossOutputs<T>& out, unsigned block,
-                                           unsigned blocks, double loss, double weight) {
-  out.partials[2 * block] = loss;
-  out.partials[2 * block + 1] = weight;
-  __threadfence();
-  return atomicAdd(out.ticket, 1u) == blocks - 1;
+__device__ __forceinline__ bool draws_last_ticket(const LossOutputs<T>& out) {
+  if (out.losses || blocks_of_grid() == 1) return false;
+  // The ticket starts one below zero.
+  return atomicAdd(out.ticket, 1u) == blocks_of_grid() - 2;
 }
+
+// What a block leaves; all bits set until it does.
+struct BlockSums {
+  double loss, weight;
+
+  __device__ __forceinline__ static bool is_left(double sum) {
+    return __double_as_longlong(sum) != -1;
+  }
+  // Each of the two is there or not, by itself.
+  __device__ __forceinline__ void read(const double* partials, unsigned block) {
+    const volatile double* from = partials + 2 * block;  // not from this multiprocessor's cache
+    loss = from[0];
+    weight = from[1];
+  }
+  __device__ __forceinline__ bool are_left() const { return is_left(loss) && is_left(weight); }
+  __device__ __forceinline__ void wait(const double* partials, unsigned block) {
+    while (!are_left()) read(partials, block);
+  }
+  // Called by one thread.
+  __device__ __forceinline__ void leave(double* partials, unsigned block) const {
+    volatile double* to = partials + 2 * block;
+    // A NaN may have any bits.
+    to[0] = loss == loss ? loss : not_a_number<double>();
+    to[1] = weight == weight ? weight : not_a_number<double>();
+  }
+};
 
 // Sums over a warp, by one butterfly for both: of losses in lanes 0 to 15, of weights in the
 // others.
-__device__ __forceinline__ double sum_halves(double loss, double weight) {
+__device__ __forceinline__ double sum_halves(const BlockSums& seen) {
   constexpr int kHalf = kWarp / 2;
   const bool of_weights = lane_id() >= kHalf;
-  double sum = of_weights ? weight : loss;
-  sum += __shfl_xor_sync(0xffffffffu, of_weights ? loss : weight, kHalf);
+  double sum = of_weights ? seen.weight : seen.loss;
+  sum += __shfl_xor_sync(0xffffffffu, of_weights ? seen.loss : seen.weight, kHalf);
   return lanes_sum<kHalf>(sum);
 }
 
-// Sums over a warp, in lane 0 alone.
-__device__ __forceinline__ void sum_warp(double& loss, double& weight) {
-  loss = sum_halves(loss, weight);
-  weight = __shfl_xor_sync(0xffffffffu, loss, kWarp / 2);
+// Both, in all lanes.
+__device__ __forceinline__ BlockSums of_halves(double sum) {
+  const double other = __shfl_xor_sync(0xffffffffu, sum, kWarp / 2);
+  const bool upper = lane_id() >= kWarp / 2;
+  return {upper ? other : sum, upper ? sum : other};
 }
 
-// Sums over the block, of at most kWarps warps, in thread 0 alone.
+__device__ __forceinline__ BlockSums sum_warp(const BlockSums& seen) {
+  return of_halves(sum_halves(seen));
+}
+
+// Sums over the block, of at most kWarps warps, in the first warp alone.
 template <int kWarps>
-__device__ __forceinline__ void sum_block(double& loss, double& weight,
-                                          double (&scratch)[2][kWarps]) {
+__device__ __forceinline__ BlockSums sum_block(const BlockSums& seen,
+                                               double (&scratch)[2][kWarps]) {
   constexpr int kHalf = kWarp / 2;
   const int what = lane_id() / kHalf, warps = static_cast<int>(blockDim.x) / kWarp;
-  double sum = sum_halves(loss, weight);
+  double sum = sum_halves(seen);
   if (lane_id() % kHalf == 0) scratch[what][warp_id()] = sum;
   __syncthreads();
-  if (warp_id() > 0) return;
+  if (warp_id() > 0) return {};
   sum = 0.0;
 #pragma unroll
   for (int w = 0; w < kWarps; w += kHalf) {
     const int warp = w + lane_id() % kHalf;
     if (warp < warps) sum += scratch[what][warp];
   }
-  loss = lanes_sum<kHalf>(sum);
-  weight = __shfl_xor_sync(0xffffffffu, loss, kHalf);
+  return of_halves(lanes_sum<kHalf>(sum));
 }
 
-// Called once by one warp of every block, with the sums of what each lane has seen.
-template <class T>
-__device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, double loss,
-                                                    double weight) {
+// Called once by one warp of every block; `seen` are the sums of what each of its lanes has seen,
+// [2, places] numbers in shared memory.
+template <int kPlaces, class T>
+__device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, bool is_last,
+                                                    const double (*seen)[kPlaces]) {
   constexpr int kAtOnce = 4;
-  const unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.y * gridDim.x + blockIdx.x;
+  const unsigned blocks = blocks_of_grid(), block = block_of_grid();
   if (out.losses) {
     if (block == 0 && lane_id() == 0) *out.total_weight = T(0);
     return;
   }
-  sum_warp(loss, weight);
+  // Those of other blocks are on their way while this one's are formed.
+  BlockSums of[kAtOnce];
+  const auto read = [&](unsigned start) {
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) {
+      const unsigned b = start + a * kWarp + lane_id();
+      of[a] = {0.0, 0.0};
+      if (b < blocks && b != block) of[a].read(out.partials, b);
+    }
+  };
+  if (is_last) read(0);
+  BlockSums sums{0.0, 0.0};
+#pragma unroll
+  for (int i = 0; i < kPlaces; i += kWarp) {
+    sums.loss += seen[0][i + lane_id()];
+    sums.weight += seen[1][i + lane_id()];
+  }
+  sums = sum_warp(sums);
   if (blocks > 1) {
-    const bool is_last = lane_id() == 0 && leave_sums(out, block, blocks, loss, weight);
-    if (!__any_sync(0xffffffffu, is_last)) return;
-    const volatile double* partials = out.partials;  // of other blocks: not from this one's cache
-    loss = weight = 0.0;
+    if (!is_last) {
+      if (lane_id() == 0) sums.leave(out.partials, block);
+      return;
+    }
+    const BlockSums own = sums;
+    sums = {0.0, 0.0};
 #pragma unroll 1
-    for (unsigned start = lane_id(); start < blocks; start += kAtOnce * kWarp) {
-      double losses[kAtOnce], weights[kAtOnce];  // all are under way at once
+    for (unsigned start = 0; start < blocks; start += kAtOnce * kWarp) {
+      if (start > 0) read(start);
+      const auto are_left = [&] {
+        bool left = true;
+#pragma unroll
+        for (int a = 0; a < kAtOnce; ++a) left = left && of[a].are_left();
+        return left;
+      };
+#pragma unroll 1
+      while (!are_left()) read(start);
 #pragma unroll
       for (int a = 0; a < kAtOnce; ++a) {
-        const unsigned b = start + a * kWarp;
-        losses[a] = b < blocks ? partials[2 * b] : 0.0;
-        weights[a] = b < blocks ? partials[2 * b + 1] : 0.0;
-      }
-#pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) {
-        loss += losses[a];
-        weight += weights[a];
+        if (start + a * kWarp + lane_id() == block) of[a] = own;
+        sums.loss += of[a].loss;
+        sums.weight += of[a].weight;
       }
     }
-    sum_warp(loss, weight);
+    __syncwarp();
+    sums = sum_warp(sums);
   }
-  if (lane_id() == 0) write_loss(out, loss, weight);
+  if (lane_id() == 0) write_loss(out, sums.loss, sums.weight);
 }
 
 // Called once by all threads of every block, with the sums of what each thread has seen.
 template <int kWarps, class T>
-__device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, double loss, double weight) {
-  const unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.y * gridDim.x + blockIdx.x;
+__device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const BlockSums& seen) {
+  const unsigned blocks = blocks_of_grid(), block = block_of_grid();
   if (out.losses) {
     if (block == 0 && threadIdx.x == 0) *out.total_weight = T(0);
     return;
   }
   __shared__ double scratch[2][kWarps];
+  __shared__ BlockSums own;
   __shared__ bool is_last;
-  sum_block(loss, weight, scratch);
-  if (blocks == 1) {
-    if (threadIdx.x == 0) write_loss(out, loss, weight);
-    return;
+  if (threadIdx.x == blockDim.x - 1) is_last = draws_last_ticket(out);
+  BlockSums sums = sum_block(seen, scratch);
+  if (threadIdx.x == 0) {
+    if (blocks == 1) {
+      write_loss(out, sums.loss, sums.weight);
+    } else if (is_last) {
+      own = sums;
+    } else {
+      sums.leave(out.partials, block);
+    }
   }
-  if (threadIdx.x == 0) is_last = leave_sums(out, block, blocks, loss, weight);
-  __syncthreads();
   if (!is_last) return;
-  const volatile double* partials = out.partials;  // of other blocks: not from this one's cache
-  loss = weight = 0.0;
+  __syncthreads();
+  sums = {0.0, 0.0};
   for (unsigned b = threadIdx.x; b < blocks; b += blockDim.x) {
-    loss += partials[2 * b];
-    weight += partials[2 * b + 1];
+    BlockSums of = own;
+    if (b != block) {
+      of.read(out.partials, b);
+      of.wait(out.partials, b);
+    }
+    sums.loss += of.loss;
+    sums.weight += of.weight;
   }
-  sum_block(loss, weight, scratch);
-  if (threadIdx.x == 0) write_loss(out, loss, weight);
+  sums = sum_block(sums, scratch);
+  if (threadIdx.x == 0) write_loss(out, sums.loss, sums.weight);
 }
 
 }  // namespace ptd

@@ -44,7 +44,8 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
   if (!out.losses && blocks_of(batch) > 1) {
     out.ticket = static_cast<unsigned*>(workspace);
     out.partials = static_cast<double*>(workspace) + 2;
-    const cudaError_t error = cudaMemsetAsync(out.ticket, 0, sizeof(unsigned), stream);
+    const auto bytes = static_cast<size_t>(transition_loss_workspace(batch));
+    const cudaError_t error = cudaMemsetAsync(workspace, 0xff, bytes, stream);
     if (error != cudaSuccess) return error;
   }
   const auto narrow = NarrowPlan::forward(batch);

@@ -20,8 +20,9 @@ struct LossOutputs {
   T* loss;          // []: the sum, divided by total_weight where `mean` asks for it
   T* total_weight;  // []; zero where losses are not reduced
   bool mean;
+  // Read only if there are several blocks; all bits set.
   double* partials;  // [blocks, 2]
-  unsigned* ticket;  // [1], zero; read only if there are several blocks
+  unsigned* ticket;  // [1]
 };
 
 template <class S>

@@ -32,27 +32,24 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
   // What the first lane of each sample's has seen.
   PTD_DYNAMIC_SHARED(unsigned char, shared);
   auto* const seen = reinterpret_cast<double (*)[kPlaces]>(shared + layout.seen);
-  const int place = warp_id() * K + own_sample<K>();
   if (threadIdx.x < kPlaces) seen[0][threadIdx.x] = seen[1][threadIdx.x] = 0.0;
   SampleTeam<T, K> team;
   for_each_grouped<S, E, K, kVector, kSlack>(
       batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
         const T loss = loss_of(batch, rule, share, label, team);
         if (sample_lane<K>() != 0 || !sample.counts) return;
+        const int place = opaque(static_cast<int>(threadIdx.x)) / (kWarp / K);  // not kept
         LossSums sums{seen[0][place], seen[1][place]};
         sums.add(rule, out, sample.n, label, loss);
         seen[0][place] = sums.loss;
         seen[1][place] = sums.weight;
       });
+  // The last warp has least to do: its ticket is on its way while others are at work.
+  __shared__ bool is_last;
+  if (threadIdx.x == kGroupedThreads - kWarp) is_last = draws_last_ticket(out);
   __syncthreads();
   if (warp_id() > 0) return;
-  LossSums sums;
-#pragma unroll
-  for (int i = 0; i < kPlaces; i += kWarp) {
-    sums.loss += seen[0][i + lane_id()];
-    sums.weight += seen[1][i + lane_id()];
-  }
-  finish_loss_by_warp(out, sums.loss, sums.weight);
+  finish_loss_by_warp<kPlaces>(out, is_last, seen);
 }
 
 template <class S, int V>
@@ -66,7 +63,7 @@ __global__ void __launch_bounds__(kWideThreads)
     const T loss = loss_of(batch, rule, share, label, team);
     if (threadIdx.x == 0) seen.add(rule, out, n, label, loss);
   });
-  finish_loss<kWideThreads / kWarp>(out, seen.loss, seen.weight);
+  finish_loss<kWideThreads / kWarp>(out, {seen.loss, seen.weight});
 }
 
 template <class S, int E, bool kVector, bool kSlack>

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const Lone lone = lone_sample(batch, layout, range, sample, shared,
                                 shared + layout.tiles + warp_id() * layout.tile_bytes);
   const LossSums seen = lone_sums(batch, rule, out, range, lone);
-  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+  finish_loss<kNarrowMostWarps>(out, {seen.loss, seen.weight});
 }
 
 template <class S>
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
                   [&](const NarrowRange<kLoneSamples>& range, const Lone& lone, float*) {
                     seen = lone_sums(batch, rule, out, range, lone);
                   });
-  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+  finish_loss<kNarrowMostWarps>(out, {seen.loss, seen.weight});
 }
 
 template <class S, int V, bool kSlack>
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
       write_tile(tile.rows, batch.row_sums, range, batch.classes);
     }
   }
-  finish_loss<kNarrowMostWarps>(out, seen.loss, seen.weight);
+  finish_loss<kNarrowMostWarps>(out, {seen.loss, seen.weight});
 }
 
 template <class S>

@@ -1,7 +1,7 @@
 // Any number of classes up to 1024 V: a block per sample, each thread with V classes, the block's
 // width apart, so that rows and the column are read in whole lines. The column, R C numbers of it,
 // comes from L2, and where slack has contiguous rows, C sectors of it. Of what grows with the
-// samples memory moves the least, and for the mean of a loss another four doubles for each block.
+// samples memory moves the least, and for the mean of a loss another six doubles for each block.
 #pragma once
 
 #include "column.cuh"
