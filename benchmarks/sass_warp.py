@@ -111,7 +111,7 @@ class Warp:
         name, at, flags = code.name, self.at, code.flags
         mask &= self.active
         self.at = at + 1
-        if name in ("BRA", "EXIT"):
+        if name in ("BRA", "EXIT", "BREAK"):  # which may have a predicate beside their guard
             for operand in code.operands:
                 if operand.kind == "P":
                     holds = self.p[operand.value]
@@ -133,8 +133,8 @@ class Warp:
             ]
             self.together[code.operands[0].value] = [*filter(None, groups), self.active]
         elif name == "BREAK":
-            b = code.operands[0].value
-            self.together[b] = [group & ~mask for group in self.together.get(b, [])]
+            b = code.operands[-1].value
+            self.together[b] = [group & ~mask for group in self.together[b]]
             return self.release_all()
         elif name == "BSYNC":
             b = code.operands[0].value

@@ -1,27 +1,62 @@
-// What blocks leave for the mean of a loss (csrc/cuda/loss_mean.cuh), by two threads of one block.
+// What blocks leave for the mean of a loss, and the block that waits for it (loss_mean.cuh). The
+// emulator runs blocks one after another: here, one block has a warp that plays all the others.
 #include "../csrc/cuda/loss_mean.cuh"
 
-namespace {
+using namespace ptd;
 
-// The first thread of the first warp waits for what the second warp's leaves.
+// sums[b] are what block b has seen; `last` draws the last ticket.
+__global__ void add_up(LossOutputs<double> out, const double* sums,  // [blocks, 2]
+                       unsigned last) {
+  __shared__ double seen[2][kWarp];
+  if (block_of_grid() != last) return;
+  if (warp_id() == 0) {
+    for (int what = 0; what < 2; ++what) {
+      seen[what][lane_id()] = lane_id() == 0 ? sums[2 * last + what] : 0.0;
+    }
+  }
+  __syncthreads();
+  if (warp_id() == 0) return finish_loss_by_warp<kWarp>(out, true, seen);
+  for (unsigned b = lane_id(); b < blocks_of_grid(); b += kWarp) {
+    if (b == last) continue;
+    BlockSums{sums[2 * b], sums[2 * b + 1]}.with_one_nan().leave(out.partials, b);
+  }
+}
+
+// The first thread of the first warp waits for what that of the second leaves.
 __global__ void wait_for_sums(double* partials,    // [blocks, 2], all bits set
                               const double* sums,  // [2]
                               unsigned block,
                               double* got) {  // [3]: whether they had been left, and the sums
   if (threadIdx.x == 0) {
-    ptd::BlockSums found;
+    BlockSums found;
     found.read(partials, block);
     got[0] = found.are_left();
     found.wait(partials, block);
     got[1] = found.loss;
     got[2] = found.weight;
-  } else if (threadIdx.x == 32) {
-    ptd::BlockSums{sums[0], sums[1]}.leave(partials, block);
+  } else if (threadIdx.x == kWarp) {
+    BlockSums{sums[0], sums[1]}.leave(partials, block);
   }
 }
 
-}  // namespace
+__global__ void leave_sums(double* partials, const double* sums) {
+  BlockSums{sums[0], sums[1]}.with_one_nan().leave(partials, 0);
+}
+
+extern "C" void launch_add_up(double* partials, const double* sums, int64_t wide, int64_t tall,
+                              int64_t last, double* result) {
+  LossOutputs<double> out{};
+  out.loss = result;
+  out.total_weight = result + 1;
+  out.partials = partials;
+  PTD_LAUNCH(add_up, dim3(unsigned(wide), unsigned(tall)), 2 * kWarp, 0, nullptr, out, sums,
+             unsigned(last));
+}
 
 extern "C" void launch_wait(double* partials, const double* sums, int64_t block, double* got) {
-  PTD_LAUNCH(wait_for_sums, 1, 64, 0, nullptr, partials, sums, static_cast<unsigned>(block), got);
+  PTD_LAUNCH(wait_for_sums, 1, 2 * kWarp, 0, nullptr, partials, sums, unsigned(block), got);
+}
+
+extern "C" void launch_leave(double* partials, const double* sums) {
+  PTD_LAUNCH(leave_sums, 1, 1, 0, nullptr, partials, sums);
 }

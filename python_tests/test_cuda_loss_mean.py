@@ -1,5 +1,6 @@
 """How blocks hand over their sums of losses without a fence (csrc/cuda/loss_mean.cuh)."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -8,32 +9,59 @@ from emulator.harness import Emulator, compile_kernels, compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-HERE, BLOCKS = Path(__file__).parent, 3
+kernels = functools.cache(
+    lambda: compile_kernels([Path(__file__).parent / "cuda_loss_mean.cu"]),
+)
 
 
-def wait(sums, block, seed):
-    """What one thread finds at once, and in the end, of the sums that another leaves."""
-    kernels = compile_kernels([HERE / "cuda_loss_mean.cu"])
-    with Emulator(kernels, seed=seed, switch_probability=0.5) as gpu:
-        partials = gpu.array(np.full((BLOCKS, 2), -1, np.int64))
-        got = gpu.output(3, np.float64)
-        gpu.call("launch_wait", partials, gpu.input(sums), block, got)
-        return got.get(), partials.get()
+def not_left(blocks):
+    return np.full((blocks, 2), -1, np.int64)
+
+
+def add_up(sums, grid, last, seed):
+    """The bits of what the block with the last ticket makes of sums that others leave meanwhile."""
+    with Emulator(kernels(), seed=seed, switch_probability=0.5) as gpu:
+        partials, result = gpu.array(not_left(len(sums))), gpu.output(2, np.float64)
+        gpu.call("launch_add_up", partials, gpu.input(sums), *grid, last, result)
+        return result.get().view(np.int64)
+
+
+# All that are read at once, and more; a grid of two dimensions.
+@pytest.mark.parametrize("grid", [(2, 1), (5, 7), (129, 1), (300, 1)])
+def test_last_block_waits_for_all(grid):
+    rng = np.random.default_rng(0)
+    blocks = grid[0] * grid[1]
+    # Of such sizes that another order of additions shows.
+    sums = rng.standard_normal((blocks, 2)) * 10.0 ** rng.integers(-8, 8, (blocks, 2))
+    found = [add_up(sums, grid, int(rng.integers(blocks)), seed) for seed in range(8)]
+    np.testing.assert_allclose(found[0].view(np.float64), sums.sum(0), rtol=1e-9, atol=1e-3)
+    for bits in found:
+        np.testing.assert_array_equal(bits, found[0])
+
+
+def test_bits_of_nan_are_the_same_whichever_block_is_last():
+    sums = np.ones((5, 2))
+    sums.view(np.int64)[3, 0] = 0x7FF8000000000123
+    assert len({add_up(sums, (5, 1), last, seed=0).tobytes() for last in range(5)}) == 1
 
 
 @pytest.mark.parametrize("sums", [(1.5, 2.0), (0.0, 0.0), (np.inf, 3.0), (-1.0, np.nan)])
 def test_sums_that_are_left_later_are_waited_for(sums):
     at_once = set()
     for seed in range(20):
-        got, partials = wait(np.array(sums), 1, seed)
-        np.testing.assert_array_equal(got[1:], sums)
-        at_once.add(got[0])
-        assert (partials[[0, 2]] == -1).all()
+        with Emulator(kernels(), seed=seed, switch_probability=0.5) as gpu:
+            partials, got = gpu.array(not_left(3)), gpu.output(3, np.float64)
+            gpu.call("launch_wait", partials, gpu.input(np.array(sums)), 1, got)
+            left, *found = got.get()
+            np.testing.assert_array_equal(found, sums)
+            at_once.add(left)
+            assert (partials.get()[[0, 2]] == -1).all()
     assert at_once == {0.0, 1.0}  # some seeds let the reader go first
 
 
 def test_no_nan_is_taken_for_what_is_not_there():
-    every_bit = np.full(2, -1, np.int64).view(np.float64)
-    got, partials = wait(every_bit, 2, seed=0)
-    assert np.isnan(got[1:]).all()
-    assert (partials[2] != -1).all()
+    with Emulator(kernels()) as gpu:
+        partials = gpu.array(not_left(1))
+        gpu.call("launch_leave", partials, gpu.input(np.full(2, -1, np.int64).view(np.float64)))
+        assert (partials.get() != -1).all()
+        assert np.isnan(partials.get().view(np.float64)).all()

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "reduce.cuh"
-#include "scalar.cuh"
 #include "transition_loss_args.h"
 
 namespace ptd {
@@ -49,12 +48,17 @@ struct BlockSums {
   __device__ __forceinline__ void wait(const double* partials, unsigned block) {
     while (!are_left()) read(partials, block);
   }
-  // Called by one thread.
+  // The same, but for the bits of a NaN: these may be any, and must neither be all set nor differ
+  // with the block that adds it.
+  __device__ __forceinline__ BlockSums with_one_nan() const {
+    const double nan = __longlong_as_double(0x7ff8000000000000ll);
+    return {loss == loss ? loss : nan, weight == weight ? weight : nan};
+  }
+  // Called by one thread, with one NaN.
   __device__ __forceinline__ void leave(double* partials, unsigned block) const {
     volatile double* to = partials + 2 * block;
-    // A NaN may have any bits.
-    to[0] = loss == loss ? loss : not_a_number<double>();
-    to[1] = weight == weight ? weight : not_a_number<double>();
+    to[0] = loss;
+    to[1] = weight;
   }
 };
 
@@ -98,8 +102,8 @@ __device__ __forceinline__ BlockSums sum_block(const BlockSums& seen,
   return of_halves(lanes_sum<kHalf>(sum));
 }
 
-// Called once by one warp of every block; `seen` are the sums of what each of its lanes has seen,
-// [2, places] numbers in shared memory.
+// Called once by one warp of every block; `seen`, in shared memory, are losses and weights that the
+// block has seen, in so many places.
 template <int kPlaces, class T>
 __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, bool is_last,
                                                     const double (*seen)[kPlaces]) {
@@ -126,7 +130,7 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, b
     sums.loss += seen[0][i + lane_id()];
     sums.weight += seen[1][i + lane_id()];
   }
-  sums = sum_warp(sums);
+  sums = sum_warp(sums).with_one_nan();
   if (blocks > 1) {
     if (!is_last) {
       if (lane_id() == 0) sums.leave(out.partials, block);
@@ -170,7 +174,7 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const Blo
   __shared__ BlockSums own;
   __shared__ bool is_last;
   if (threadIdx.x == blockDim.x - 1) is_last = draws_last_ticket(out);
-  BlockSums sums = sum_block(seen, scratch);
+  BlockSums sums = sum_block(seen, scratch).with_one_nan();
   if (threadIdx.x == 0) {
     if (blocks == 1) {
       write_loss(out, sums.loss, sums.weight);

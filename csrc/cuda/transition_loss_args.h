@@ -20,7 +20,7 @@ struct LossOutputs {
   T* loss;          // []: the sum, divided by total_weight where `mean` asks for it
   T* total_weight;  // []; zero where losses are not reduced
   bool mean;
-  // Read only if there are several blocks; all bits set.
+  // Used if there are several blocks; all bits are set at the launch.
   double* partials;  // [blocks, 2]
   unsigned* ticket;  // [1]
 };
