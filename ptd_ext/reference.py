@@ -126,11 +126,13 @@ def simplex_projection(x: Tensor) -> Tensor:
     limit = torch.where(x == top, 0.0, -torch.inf).to(x)
     shifted = torch.where(top.isinf(), limit, x - top)
     with torch.no_grad():
-        ordered = shifted.sort(-1, descending=True).values
+        # The largest is 0, so that θ ≥ −1, and what lies below −1 would only overflow.
+        near = shifted.clamp(min=-1)
+        ordered = near.sort(-1, descending=True).values
         excess = ordered.cumsum(-1) - 1
         rank = torch.arange(1, x.shape[-1] + 1, device=x.device)
         size = (ordered > excess / rank).sum(-1, keepdim=True).clamp(min=1)
-        support = ~(shifted <= excess.gather(-1, size - 1) / size)  # all of a row with a NaN
+        support = ~(near <= excess.gather(-1, size - 1) / size)  # all of a row with a NaN
     # The same θ once more, as a function of x on a support that is fixed: no gradient of a sort.
     on = torch.where(support, shifted, 0)
     theta = (on.sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)

@@ -113,6 +113,18 @@ def test_many_steps_of_floats_stay_at_the_solution(parts):
 
 
 @each_dtype
+@pytest.mark.parametrize("parts", [1, 10, 20, 32, 40])
+@pytest.mark.parametrize("scale", [1e8, 1e15, 1e30])
+def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
+    """All weight goes to the largest, where 1 is less than the rounding of what it is taken off."""
+    contraction, step, shift, linear, start = make_problem(parts, 9, dtype=dtype)
+    wanted = torch.nn.functional.one_hot(linear.argmax(-1), parts).to(linear)
+    for begin in (None, start):
+        found = run([contraction, step, shift, scale * linear, begin], 3)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+
+
+@each_dtype
 @pytest.mark.parametrize("parts", [10, 20, 32, 40])
 @pytest.mark.parametrize("given", [3, 4], ids=["linear", "start"])
 @pytest.mark.parametrize(("steps", "tolerance"), [(1, 0.0), (6, 0.0), (6, 10.0)])

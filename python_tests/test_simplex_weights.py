@@ -67,6 +67,20 @@ def test_optimality(parts, dtype, device):
 
 
 @each_device
+@each_dtype
+@pytest.mark.parametrize("parts", [1, 2, 10, 20, 33])
+@pytest.mark.parametrize("scale", [1e4, 1e8, 1e15, 1e30])
+def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
+    """All weight goes to the largest, where 1 is less than the rounding of what it is taken off."""
+    gram, linear = make_problem(parts)
+    linear = (scale * linear).to(device, dtype)
+    for start in (None, reference.simplex_projection(torch.randn_like(linear))):
+        weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, steps=3)
+        wanted = torch.nn.functional.one_hot(linear.argmax(-1), parts).to(linear)
+        torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-5)
+
+
+@each_device
 @pytest.mark.parametrize("scale", [1e-5, 1e-2, 1.0, 1e2, 1e4])
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 def test_scale_and_offset_do_not_matter(scale, offset, device):

@@ -27,7 +27,7 @@ PTD_INLINE void project_strip(T* strip,  // [R, kStrip]
   Pair<T> top = load_pair(strip);
   for (int64_t j = 1; j < parts; ++j) {
     const Pair<T> x = load_pair(strip + j * kStrip<T>);
-    top = select((x > top) | (x != x), x, top);  // a NaN is the largest, and stays
+    top = larger_or_nan(x, top);
   }
   for (int64_t j = 0; j < parts; ++j) {
     const Pair<T> x = load_pair(strip + j * kStrip<T>);

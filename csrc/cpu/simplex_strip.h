@@ -63,6 +63,12 @@ PTD_INLINE Pair<T> maximum(Pair<T> x, Pair<T> y) {
   return {maximum<T>(x.a, y.a), maximum<T>(x.b, y.b)};
 }
 
+// A NaN is the largest, and stays.
+template <class T>
+PTD_INLINE Pair<T> larger_or_nan(Pair<T> x, Pair<T> y) {
+  return select((x > y) | (x != x), x, y);
+}
+
 // `count` rows of [N, R] to a strip; rows that are missing from it repeat the last.
 template <class T>
 PTD_INLINE void read_strip(const T* rows,  // [count, R]

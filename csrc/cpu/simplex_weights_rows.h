@@ -66,23 +66,22 @@ PTD_INLINE void image_of(const T* contraction, const T* h, const T* offset, int6
   if (i < parts) image_of_parts<1>(contraction, h, offset, parts, i, use);
 }
 
-// o = s b + shift, less its mean over the row, which no projection sees but rounding would.
+// o = s b + shift, less its largest entry.
 template <class T>
 PTD_INLINE void read_offset(const WeightProblem<T>& problem, int64_t row, int64_t count,
                             T* offset) {
   const int64_t parts = problem.parts;
   read_strip(problem.linear + row * parts, count, parts, offset);
-  Pair<T> sum{};
+  Pair<T> top = pair(-T(INFINITY));
   for (int64_t j = 0; j < parts; ++j) {
     const Pair<T> o =
         load_pair(offset + j * kStrip<T>) * pair(problem.step) + pair(problem.shift[j]);
     store_pair(offset + j * kStrip<T>, o);
-    sum = sum + o;
+    top = larger_or_nan(o, top);
   }
-  const Pair<T> mean = sum / pair(T(parts));
   for (int64_t j = 0; j < parts; ++j) {
     T* at = offset + j * kStrip<T>;
-    store_pair(at, load_pair(at) - mean);
+    store_pair(at, load_pair(at) - top);
   }
 }
 

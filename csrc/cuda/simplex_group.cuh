@@ -1,5 +1,6 @@
 // Threads that work on the same rows, one entry of each in every thread: neighbouring lanes of a
-// warp, or a whole block. Sums over them come out the same in all threads, to the bit.
+// warp, or a whole block. Sums over them come out the same in all threads, to the bit, and so do
+// largest entries, which are NaN if one is.
 #pragma once
 
 #include "../math/simplex.h"
@@ -11,6 +12,15 @@ namespace ptd {
 
 constexpr int kLaneBlock = 256;  // threads of a block that holds several lane groups
 constexpr int kMostBlockGroup = 256;
+
+template <int Lanes, class T>
+__device__ __forceinline__ T lanes_top(T x) {
+#pragma unroll
+  for (int apart = Lanes / 2; apart > 0; apart /= 2) {
+    x = larger_or_nan(x, __shfl_xor_sync(lanes_mask<Lanes>(), x, apart));
+  }
+  return x;
+}
 
 template <int Lanes>
 struct LaneGroup {
@@ -24,6 +34,11 @@ struct LaneGroup {
   __device__ void sum(T (&values)[kCount]) {
 #pragma unroll
     for (int v = 0; v < kCount; ++v) values[v] = lanes_sum<Lanes>(values[v]);
+  }
+  template <class T, int kCount>
+  __device__ void top(T (&values)[kCount]) {
+#pragma unroll
+    for (int v = 0; v < kCount; ++v) values[v] = lanes_top<Lanes>(values[v]);
   }
 };
 
@@ -43,18 +58,32 @@ struct BlockGroup {
 
   template <int kCount>
   __device__ void sum(T (&values)[kCount]) {
+#pragma unroll
+    for (int v = 0; v < kCount; ++v) values[v] = lanes_sum<kWarp>(values[v]);
+    join_warps(values, [](T a, T b) { return a + b; });
+  }
+  template <int kCount>
+  __device__ void top(T (&values)[kCount]) {
+#pragma unroll
+    for (int v = 0; v < kCount; ++v) values[v] = lanes_top<kWarp>(values[v]);
+    join_warps(values, [](T a, T b) { return larger_or_nan(a, b); });
+  }
+
+ private:
+  template <int kCount, class Join>
+  __device__ void join_warps(T (&values)[kCount], const Join& join) {
     static_assert(kCount <= kMost);
 #pragma unroll
     for (int v = 0; v < kCount; ++v) {
-      values[v] = lanes_sum<kWarp>(values[v]);
       if (lane_id() == 0) scratch.of[half][warp_id()][v] = values[v];
     }
     __syncthreads();
     const int warps = static_cast<int>(blockDim.x) / kWarp;
 #pragma unroll
     for (int v = 0; v < kCount; ++v) {
-      values[v] = T(0);
-      for (int w = 0; w < warps; ++w) values[v] += scratch.of[half][w][v];
+      values[v] = scratch.of[half][0][v];
+#pragma unroll 1
+      for (int w = 1; w < warps; ++w) values[v] = join(values[v], scratch.of[half][w][v]);
     }
     half = 1 - half;
   }

@@ -50,6 +50,15 @@ __device__ __forceinline__ T row_sum(T x) {
   return x;
 }
 
+template <int L>
+__device__ __forceinline__ float row_top(float x) {
+#pragma unroll
+  for (int apart = kWarp / 2; apart >= kWarp / L; apart /= 2) {
+    x = larger_or_nan(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  }
+  return x;
+}
+
 template <int L, int V>
 class FewRow {
   FewMemory<L, V>& memory;
@@ -155,18 +164,18 @@ __global__ void __launch_bounds__(kFewBlock, 8)
   }
   __syncthreads();
 
-  // o = s b + shift, less its mean over the row.
-  float total = 0.0f;
+  // o = s b + shift, less its largest entry.
+  float top = -infinity<float>();
   const float step = args.step[problem];
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     image[v] = step * image[v] + shift[v];
-    total += image[v];
+    if (v < own) top = larger_or_nan(image[v], top);
   }
-  const float mean = row_sum<L>(total) / float(parts);
+  top = row_top<L>(top);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    row.offset(v) = v < own ? image[v] - mean : kFarBelow;
+    row.offset(v) = v < own ? image[v] - top : kFarBelow;
     row.weight(v) = image[v] = x[v];
   }
   row.image_of(image, x);

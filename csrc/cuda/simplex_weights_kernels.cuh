@@ -47,18 +47,18 @@ __device__ __forceinline__ void improve_rows(const WeightArgs<T>& args, Group& g
     return (problem * args.rows + row) * parts + column;
   };
 
-  // o = s b + shift, less its mean over the row.
-  T image[Rows], sums[Rows];
+  // o = s b + shift, less its largest entry.
+  T image[Rows], tops[Rows];
   const T step = args.step[problem], shift = args.shift[problem * parts + column];
 #pragma unroll
   for (int s = 0; s < Rows; ++s) {
     image[s] = step * args.linear[at(s)] + shift;
-    sums[s] = inside ? image[s] : T(0);
+    tops[s] = inside ? image[s] : -infinity<T>();
   }
-  group.sum(sums);
+  group.top(tops);
 #pragma unroll
   for (int s = 0; s < Rows; ++s) {
-    memory.offset->of[s] = image[s] - sums[s] / T(parts);
+    memory.offset->of[s] = image[s] - tops[s];
     image[s] = !inside ? T(0) : args.start ? args.start[at(s)] : T(1) / T(parts);
     memory.weights->of[s] = image[s];
   }

@@ -27,7 +27,8 @@
 //
 //   c = projection(e + beta (e - e_before)),   e(c) = c M + o
 //
-// takes one product with M. With s (h G - b) = h - e, whether it went up is known too, without the
+// takes one product with M. Its largest entry is taken off o: that changes no projection, but what
+// can have a weight is then near zero, where a step of one is not lost in rounding. With s (h G - b) = h - e, whether it went up is known too, without the
 // cancellation in q(c) - q(h):
 //
 //   2 s (q(c) - q(h)) = (c - h) . (c + h - e(c) - e + 2 theta).
@@ -48,6 +49,12 @@ namespace ptd {
 template <class V>
 PTD_HD V newton_threshold(V sum, V count) {
   return (sum - 1) / count;
+}
+
+// The larger of two numbers, and NaN if one is.
+template <class T>
+PTD_HD T larger_or_nan(T a, T b) {
+  return a > b || a != a ? a : b;
 }
 
 // beta after `age` steps since the momentum was last zero.
