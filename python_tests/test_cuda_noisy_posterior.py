@@ -131,10 +131,11 @@ def test_warps_that_load(n, c, r, sharing, slack):
 
 
 @pytest.mark.parametrize("slack", [False, True])
-def test_warps_that_load_parts_that_are_not_aligned(slack):
-    logits, weights, parts, slack = batch_of(9, 36, 3, slack)
-    shifted = torch.empty(parts.numel() + 1)[1:].view(parts.shape).copy_(parts)
-    check((logits, weights, shifted, slack), sharing=0)
+@pytest.mark.parametrize("lead", [1, 2, 3])
+@pytest.mark.parametrize("c", [8, 12, 36])
+def test_numbers_that_are_not_aligned(c, lead, slack):
+    """Parts, slack and weights that begin off a 16-byte boundary, where rows are whole vectors."""
+    check(batch_of(37, c, 4, slack), sharing=804, lead=lead)
 
 
 @pytest.mark.parametrize("slack", [False, True])
