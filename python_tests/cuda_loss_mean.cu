@@ -18,29 +18,30 @@ __global__ void add_up(LossOutputs<double> out, const double* sums,  // [blocks,
   if (warp_id() == 0) return finish_loss_by_warp<kWarp>(out, true, seen);
   for (unsigned b = lane_id(); b < blocks_of_grid(); b += kWarp) {
     if (b == last) continue;
-    BlockSums{sums[2 * b], sums[2 * b + 1]}.with_one_nan().leave(out.partials, b);
+    LossSums{sums[2 * b], sums[2 * b + 1]}.with_one_nan().leave(out.partials, b);
   }
 }
 
-// The first thread of the first warp waits for what that of the second leaves.
-__global__ void wait_for_sums(double* partials,    // [blocks, 2], all bits set
-                              const double* sums,  // [2]
-                              unsigned block,
-                              double* got) {  // [3]: whether they had been left, and the sums
+// A thread that adds up all blocks waits for what another warp leaves.
+__global__ void wait_for_sums(double* partials, const double* sums,  // [blocks, 2]
+                              double* got) {  // [3]: whether one had been left, and what they sum to
+  if (block_of_grid() > 0) return;
   if (threadIdx.x == 0) {
-    BlockSums found;
-    found.read(partials, block);
-    got[0] = found.are_left();
-    found.wait(partials, block);
+    BlocksOfThread others(partials, 0, 1);
+    others.read(0);
+    got[0] = others.of[1].are_left();
+    const LossSums found = others.sum({sums[0], sums[1]});
     got[1] = found.loss;
     got[2] = found.weight;
-  } else if (threadIdx.x == kWarp) {
-    BlockSums{sums[0], sums[1]}.leave(partials, block);
+  } else if (warp_id() == 1) {
+    for (unsigned b = 1 + lane_id(); b < blocks_of_grid(); b += kWarp) {
+      LossSums{sums[2 * b], sums[2 * b + 1]}.leave(partials, b);
+    }
   }
 }
 
 __global__ void leave_sums(double* partials, const double* sums) {
-  BlockSums{sums[0], sums[1]}.with_one_nan().leave(partials, 0);
+  LossSums{sums[0], sums[1]}.with_one_nan().leave(partials, 0);
 }
 
 extern "C" void launch_add_up(double* partials, const double* sums, int64_t wide, int64_t tall,
@@ -53,8 +54,8 @@ extern "C" void launch_add_up(double* partials, const double* sums, int64_t wide
              unsigned(last));
 }
 
-extern "C" void launch_wait(double* partials, const double* sums, int64_t block, double* got) {
-  PTD_LAUNCH(wait_for_sums, 1, 2 * kWarp, 0, nullptr, partials, sums, unsigned(block), got);
+extern "C" void launch_wait(double* partials, const double* sums, int64_t blocks, double* got) {
+  PTD_LAUNCH(wait_for_sums, unsigned(blocks), 2 * kWarp, 0, nullptr, partials, sums, got);
 }
 
 extern "C" void launch_leave(double* partials, const double* sums) {

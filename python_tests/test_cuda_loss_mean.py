@@ -45,17 +45,20 @@ def test_bits_of_nan_are_the_same_whichever_block_is_last():
     assert len({add_up(sums, (5, 1), last, seed=0).tobytes() for last in range(5)}) == 1
 
 
-@pytest.mark.parametrize("sums", [(1.5, 2.0), (0.0, 0.0), (np.inf, 3.0), (-1.0, np.nan)])
-def test_sums_that_are_left_later_are_waited_for(sums):
+@pytest.mark.parametrize("blocks", [2, 4, 9])  # all that a thread reads at once, and more
+@pytest.mark.parametrize("last", [(1.5, 2.0), (0.0, 0.0), (np.inf, 3.0), (-1.0, np.nan)])
+def test_sums_that_are_left_later_are_waited_for(last, blocks):
+    sums = np.arange(2.0 * blocks).reshape(blocks, 2)
+    sums[-1] = last
     at_once = set()
     for seed in range(20):
         with Emulator(kernels(), seed=seed, switch_probability=0.5) as gpu:
-            partials, got = gpu.array(not_left(3)), gpu.output(3, np.float64)
-            gpu.call("launch_wait", partials, gpu.input(np.array(sums)), 1, got)
+            partials, got = gpu.array(not_left(blocks)), gpu.output(3, np.float64)
+            gpu.call("launch_wait", partials, gpu.input(sums), blocks, got)
             left, *found = got.get()
-            np.testing.assert_array_equal(found, sums)
+            np.testing.assert_array_equal(found, sums.sum(0))
             at_once.add(left)
-            assert (partials.get()[[0, 2]] == -1).all()
+            assert (partials.get()[0] == -1).all()
     assert at_once == {0.0, 1.0}  # some seeds let the reader go first
 
 

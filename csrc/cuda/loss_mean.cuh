@@ -31,26 +31,28 @@ __device__ __forceinline__ bool draws_last_ticket(const LossOutputs<T>& out) {
   return atomicAdd(out.ticket, 1u) == blocks_of_grid() - 2;
 }
 
-// What a block leaves; all bits set until it does.
-struct BlockSums {
+// Of the losses that a thread or a block has seen, and of their weights.
+struct LossSums {
   double loss, weight;
 
+  __device__ __forceinline__ void add(const LossSums& more) {
+    loss += more.loss;
+    weight += more.weight;
+  }
+
+  // What a block leaves has all bits set until it does. Each of the two is there or not, by itself.
   __device__ __forceinline__ static bool is_left(double sum) {
     return __double_as_longlong(sum) != -1;
   }
-  // Each of the two is there or not, by itself.
   __device__ __forceinline__ void read(const double* partials, unsigned block) {
     const volatile double* from = partials + 2 * block;  // not from this multiprocessor's cache
     loss = from[0];
     weight = from[1];
   }
   __device__ __forceinline__ bool are_left() const { return is_left(loss) && is_left(weight); }
-  __device__ __forceinline__ void wait(const double* partials, unsigned block) {
-    while (!are_left()) read(partials, block);
-  }
   // The same, but for the bits of a NaN: these may be any, and must neither be all set nor differ
   // with the block that adds it.
-  __device__ __forceinline__ BlockSums with_one_nan() const {
+  __device__ __forceinline__ LossSums with_one_nan() const {
     const double nan = __longlong_as_double(0x7ff8000000000000ll);
     return {loss == loss ? loss : nan, weight == weight ? weight : nan};
   }
@@ -62,9 +64,53 @@ struct BlockSums {
   }
 };
 
+// What the blocks leave that a thread adds up: `first`, first + step, and so on, some at once.
+struct BlocksOfThread {
+  static constexpr int kAtOnce = 4;
+  const double* partials;
+  unsigned first, step;
+  LossSums of[kAtOnce];
+
+  __device__ __forceinline__ BlocksOfThread(const double* partials, unsigned first, unsigned step)
+      : partials(partials), first(first), step(step) {}
+
+  // Asks for those from the thread's `start`th on.
+  __device__ __forceinline__ void read(unsigned start) {
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) {
+      const unsigned b = first + (start + a) * step;
+      of[a] = {};
+      if (b < blocks_of_grid() && b != block_of_grid()) of[a].read(partials, b);
+    }
+  }
+  // After read(0). `own` is what this block would leave.
+  __device__ __forceinline__ LossSums sum(const LossSums& own) {
+    LossSums sums{};
+#pragma unroll 1
+    for (unsigned start = 0; first + start * step < blocks_of_grid(); start += kAtOnce) {
+      if (start > 0) read(start);
+#pragma unroll 1
+      while (!are_left()) read(start);
+#pragma unroll
+      for (int a = 0; a < kAtOnce; ++a) {
+        sums.add(first + (start + a) * step == block_of_grid() ? own : of[a]);
+      }
+    }
+    return sums;
+  }
+
+ private:
+  __device__ __forceinline__ bool are_left() const {
+    bool left = true;
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) left = left && of[a].are_left();
+    return left;
+  }
+};
+
 // Sums over a warp, by one butterfly for both: of losses in lanes 0 to 15, of weights in the
 // others.
-__device__ __forceinline__ double sum_halves(const BlockSums& seen) {
+__device__ __forceinline__ double sum_halves(const LossSums& seen) {
   constexpr int kHalf = kWarp / 2;
   const bool of_weights = lane_id() >= kHalf;
   double sum = of_weights ? seen.weight : seen.loss;
@@ -73,19 +119,19 @@ __device__ __forceinline__ double sum_halves(const BlockSums& seen) {
 }
 
 // Both, in all lanes.
-__device__ __forceinline__ BlockSums of_halves(double sum) {
+__device__ __forceinline__ LossSums of_halves(double sum) {
   const double other = __shfl_xor_sync(0xffffffffu, sum, kWarp / 2);
   const bool upper = lane_id() >= kWarp / 2;
   return {upper ? other : sum, upper ? sum : other};
 }
 
-__device__ __forceinline__ BlockSums sum_warp(const BlockSums& seen) {
+__device__ __forceinline__ LossSums sum_warp(const LossSums& seen) {
   return of_halves(sum_halves(seen));
 }
 
 // Sums over the block, of at most kWarps warps, in the first warp alone.
 template <int kWarps>
-__device__ __forceinline__ BlockSums sum_block(const BlockSums& seen,
+__device__ __forceinline__ LossSums sum_block(const LossSums& seen,
                                                double (&scratch)[2][kWarps]) {
   constexpr int kHalf = kWarp / 2;
   const int what = lane_id() / kHalf, warps = static_cast<int>(blockDim.x) / kWarp;
@@ -107,28 +153,18 @@ __device__ __forceinline__ BlockSums sum_block(const BlockSums& seen,
 template <int kPlaces, class T>
 __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, bool is_last,
                                                     const double (*seen)[kPlaces]) {
-  constexpr int kAtOnce = 4;
   const unsigned blocks = blocks_of_grid(), block = block_of_grid();
   if (out.losses) {
     if (block == 0 && lane_id() == 0) *out.total_weight = T(0);
     return;
   }
   // Those of other blocks are on their way while this one's are formed.
-  BlockSums of[kAtOnce];
-  const auto read = [&](unsigned start) {
-#pragma unroll
-    for (int a = 0; a < kAtOnce; ++a) {
-      const unsigned b = start + a * kWarp + lane_id();
-      of[a] = {0.0, 0.0};
-      if (b < blocks && b != block) of[a].read(out.partials, b);
-    }
-  };
-  if (is_last) read(0);
-  BlockSums sums{0.0, 0.0};
+  BlocksOfThread others(out.partials, lane_id(), kWarp);
+  if (is_last) others.read(0);
+  LossSums sums{};
 #pragma unroll
   for (int i = 0; i < kPlaces; i += kWarp) {
-    sums.loss += seen[0][i + lane_id()];
-    sums.weight += seen[1][i + lane_id()];
+    sums.add({seen[0][i + lane_id()], seen[1][i + lane_id()]});
   }
   sums = sum_warp(sums).with_one_nan();
   if (blocks > 1) {
@@ -136,26 +172,7 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, b
       if (lane_id() == 0) sums.leave(out.partials, block);
       return;
     }
-    const BlockSums own = sums;
-    sums = {0.0, 0.0};
-#pragma unroll 1
-    for (unsigned start = 0; start < blocks; start += kAtOnce * kWarp) {
-      if (start > 0) read(start);
-      const auto are_left = [&] {
-        bool left = true;
-#pragma unroll
-        for (int a = 0; a < kAtOnce; ++a) left = left && of[a].are_left();
-        return left;
-      };
-#pragma unroll 1
-      while (!are_left()) read(start);
-#pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) {
-        if (start + a * kWarp + lane_id() == block) of[a] = own;
-        sums.loss += of[a].loss;
-        sums.weight += of[a].weight;
-      }
-    }
+    sums = others.sum(sums);
     __syncwarp();
     sums = sum_warp(sums);
   }
@@ -164,17 +181,17 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, b
 
 // Called once by all threads of every block, with the sums of what each thread has seen.
 template <int kWarps, class T>
-__device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const BlockSums& seen) {
+__device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const LossSums& seen) {
   const unsigned blocks = blocks_of_grid(), block = block_of_grid();
   if (out.losses) {
     if (block == 0 && threadIdx.x == 0) *out.total_weight = T(0);
     return;
   }
   __shared__ double scratch[2][kWarps];
-  __shared__ BlockSums own;
+  __shared__ LossSums own;
   __shared__ bool is_last;
   if (threadIdx.x == blockDim.x - 1) is_last = draws_last_ticket(out);
-  BlockSums sums = sum_block(seen, scratch).with_one_nan();
+  LossSums sums = sum_block(seen, scratch).with_one_nan();
   if (threadIdx.x == 0) {
     if (blocks == 1) {
       write_loss(out, sums.loss, sums.weight);
@@ -186,16 +203,9 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const Blo
   }
   if (!is_last) return;
   __syncthreads();
-  sums = {0.0, 0.0};
-  for (unsigned b = threadIdx.x; b < blocks; b += blockDim.x) {
-    BlockSums of = own;
-    if (b != block) {
-      of.read(out.partials, b);
-      of.wait(out.partials, b);
-    }
-    sums.loss += of.loss;
-    sums.weight += of.weight;
-  }
+  BlocksOfThread others(out.partials, threadIdx.x, blockDim.x);
+  others.read(0);
+  sums = others.sum(own);
   sums = sum_block(sums, scratch);
   if (threadIdx.x == 0) write_loss(out, sums.loss, sums.weight);
 }

@@ -16,7 +16,6 @@
 #pragma once
 
 #include "grouped.cuh"
-#include "loss_mean.cuh"
 #include "transition_loss_sample.cuh"
 #include "wide.cuh"
 
@@ -40,7 +39,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
         if (sample_lane<K>() != 0 || !sample.counts) return;
         const int place = opaque(static_cast<int>(threadIdx.x)) / (kWarp / K);  // not kept
         LossSums sums{seen[0][place], seen[1][place]};
-        sums.add(rule, out, sample.n, label, loss);
+        sums.add(counted(rule, out, sample.n, label, loss));
         seen[0][place] = sums.loss;
         seen[1][place] = sums.weight;
       });
@@ -57,13 +56,13 @@ __global__ void __launch_bounds__(kWideThreads)
     transition_loss_wide(LabelBatch<S> batch, LossRule<Accumulation<S>> rule,
                          LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
-  LossSums seen;
+  LossSums seen{};
   for_each_wide<S, V>(batch, [&](int64_t n, const Share<T, V>& share, BlockTeam<T>& team) {
     const int label = class_label(batch, n);
     const T loss = loss_of(batch, rule, share, label, team);
-    if (threadIdx.x == 0) seen.add(rule, out, n, label, loss);
+    if (threadIdx.x == 0) seen.add(counted(rule, out, n, label, loss));
   });
-  finish_loss<kWideThreads / kWarp>(out, {seen.loss, seen.weight});
+  finish_loss<kWideThreads / kWarp>(out, seen);
 }
 
 template <class S, int E, bool kVector, bool kSlack>

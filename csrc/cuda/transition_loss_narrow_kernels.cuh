@@ -15,7 +15,6 @@
 #pragma once
 
 #include "lone_slack.cuh"
-#include "loss_mean.cuh"
 #include "pair.cuh"
 #include "transition_loss_sample.cuh"
 
@@ -29,10 +28,10 @@ __device__ __forceinline__ LossSums lone_sums(const LabelBatch<S>& batch,
                                               const NarrowRange<kLoneSamples>& range,
                                               const Lone& lone) {
   LoneTeam<float> team;
-  LossSums seen;
+  LossSums seen{};
   if (lane_id() < range.count) {
     const float loss = loss_of(batch, rule, lone.share, lone.label, team);
-    seen.add(rule, out, range.first + lane_id(), lone.label, loss);
+    seen = counted(rule, out, range.first + lane_id(), lone.label, loss);
   }
   return seen;
 }
@@ -47,7 +46,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   const Lone lone = lone_sample(batch, layout, range, sample, shared,
                                 shared + layout.tiles + warp_id() * layout.tile_bytes);
   const LossSums seen = lone_sums(batch, rule, out, range, lone);
-  finish_loss<kNarrowMostWarps>(out, {seen.loss, seen.weight});
+  finish_loss<kNarrowMostWarps>(out, seen);
 }
 
 template <class S>
@@ -55,12 +54,12 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
     transition_loss_lone_slack(LabelBatch<S> batch, NarrowLayout layout, LossRule<float> rule,
                                LossOutputs<float> out) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
-  LossSums seen;
+  LossSums seen{};
   with_lone_slack(batch, layout, shared,
                   [&](const NarrowRange<kLoneSamples>& range, const Lone& lone, float*) {
                     seen = lone_sums(batch, rule, out, range, lone);
                   });
-  finish_loss<kNarrowMostWarps>(out, {seen.loss, seen.weight});
+  finish_loss<kNarrowMostWarps>(out, seen);
 }
 
 template <class S, int V, bool kSlack>
@@ -74,14 +73,14 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
   float z[V];
   const int label = tile.stage(range, sample, shared, z);
   PairTeam<float> team;
-  LossSums seen;
+  LossSums seen{};
   if (range.count > 0) {
     float sums[V] = {};
     if constexpr (kSlack) tile.row_sums(sample, sums);
     const Share<float, V> share =
         tile.share(sample, class_or_first(label), z, [&](int v) { return sums[v]; });
     const float loss = loss_of(batch, rule, share, label, team);
-    if (lane_id() < range.count) seen.add(rule, out, range.first + sample, label, loss);
+    if (lane_id() < range.count) seen = counted(rule, out, range.first + sample, label, loss);
     if constexpr (kSlack) {
       __syncwarp();  // weights make room for the row sums
 #pragma unroll
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(kNarrowMostThreads, 2)
       write_tile(tile.rows, batch.row_sums, range, batch.classes);
     }
   }
-  finish_loss<kNarrowMostWarps>(out, {seen.loss, seen.weight});
+  finish_loss<kNarrowMostWarps>(out, seen);
 }
 
 template <class S>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "column.cuh"
-#include "transition_loss_args.h"
+#include "loss_mean.cuh"
 
 namespace ptd {
 
@@ -27,23 +27,18 @@ __device__ __forceinline__ T loss_of(const LabelBatch<S>& batch, const LossRule<
   return terms_of(rule, share, sums, class_or_first(label), team).loss;
 }
 
-// What one thread has seen of a batch.
-struct LossSums {
-  double loss = 0.0, weight = 0.0;
-
-  // `loss` is what the sample's column gives; it does not count unless its label does.
-  template <class T>
-  __device__ __forceinline__ void add(const LossRule<T>& rule, const LossOutputs<T>& out, int64_t n,
-                                      int label, T loss_n) {
-    const T weight_n = label >= 0 ? class_weight_of(rule, label) : T(0);
-    if (label >= 0) loss_n *= weight_n;
-    if (label == kIgnored) loss_n = T(0);
-    if (label == kBad) loss_n = not_a_number<T>();
-    if (out.losses) out.losses[n] = loss_n;
-    loss += double(loss_n);
-    weight += double(weight_n);
-  }
-};
+// What a sample adds to the sums of its batch. `loss` is what its column gives; it does not count
+// unless its label does.
+template <class T>
+__device__ __forceinline__ LossSums counted(const LossRule<T>& rule, const LossOutputs<T>& out,
+                                            int64_t n, int label, T loss) {
+  const T weight = label >= 0 ? class_weight_of(rule, label) : T(0);
+  if (label >= 0) loss *= weight;
+  if (label == kIgnored) loss = T(0);
+  if (label == kBad) loss = not_a_number<T>();
+  if (out.losses) out.losses[n] = loss;
+  return {double(loss), double(weight)};
+}
 
 // of_logits(v, dL/dz) and of_column(v, dL/du) for each of a thread's classes, in the order of v,
 // the latter only where it is asked for or comes for free; zeros where the label does not count,
