@@ -22,9 +22,11 @@ __global__ void add_up(LossOutputs<double> out, const double* sums,  // [blocks,
   }
 }
 
-// A thread that adds up all blocks waits for what another warp leaves.
-__global__ void wait_for_sums(double* partials, const double* sums,  // [blocks, 2]
-                              double* got) {  // [3]: whether one had been left, and what they sum to
+// A thread that adds up all blocks waits for what another warp leaves; got[0] says whether that of
+// block 1 had been left before.
+__global__ void wait_for_sums(double* partials,
+                              const double* sums,  // [blocks, 2]
+                              double* got) {       // [3]
   if (block_of_grid() > 0) return;
   if (threadIdx.x == 0) {
     BlocksOfThread others(partials, 0, 1);

@@ -174,9 +174,7 @@ def run(batch, grad, wanted=NAMES, seed=0, check=True):
         return out.get(), result
 
 
-def run_tiled(
-    batch, grad, sharing=804, layout=("columns", "rows"), seed=0, factors=False, lead=0
-):
+def run_tiled(batch, grad, sharing=804, layout=("columns", "rows"), seed=0, factors=False, lead=0):
     """Posterior and gradient of the logits by the tiled kernels, however few the samples."""
     logits, _, parts, _ = batch
     with Emulator(kernels(), seed=seed) as gpu:

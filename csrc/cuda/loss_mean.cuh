@@ -131,8 +131,7 @@ __device__ __forceinline__ LossSums sum_warp(const LossSums& seen) {
 
 // Sums over the block, of at most kWarps warps, in the first warp alone.
 template <int kWarps>
-__device__ __forceinline__ LossSums sum_block(const LossSums& seen,
-                                               double (&scratch)[2][kWarps]) {
+__device__ __forceinline__ LossSums sum_block(const LossSums& seen, double (&scratch)[2][kWarps]) {
   constexpr int kHalf = kWarp / 2;
   const int what = lane_id() / kHalf, warps = static_cast<int>(blockDim.x) / kWarp;
   double sum = sum_halves(seen);

@@ -27,9 +27,11 @@
 //
 //   c = projection(e + beta (e - e_before)),   e(c) = c M + o
 //
-// takes one product with M. Its largest entry is taken off o: that changes no projection, but what
-// can have a weight is then near zero, where a step of one is not lost in rounding. With s (h G - b) = h - e, whether it went up is known too, without the
-// cancellation in q(c) - q(h):
+// takes one product with M. The largest entry of o is taken off all of it: no projection changes,
+// but what can have a weight is then near zero, where a step of one is not lost in rounding.
+//
+// With s (h G - b) = h - e, whether it went up is known too, without the cancellation in
+// q(c) - q(h):
 //
 //   2 s (q(c) - q(h)) = (c - h) . (c + h - e(c) - e + 2 theta).
 //
