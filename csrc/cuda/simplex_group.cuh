@@ -113,10 +113,4 @@ __device__ __forceinline__ void thresholds(Group& group, const T (&entry)[Rows],
   }
 }
 
-// NaN stays.
-template <class T>
-__device__ __forceinline__ T above_zero(T x) {
-  return x <= T(0) ? T(0) : x;
-}
-
 }  // namespace ptd

@@ -9,7 +9,9 @@
 // but keep few rows, which take no longer than their slowest warp, waiting.
 #pragma once
 
-#include "simplex_group.cuh"
+#include "../math/simplex.h"
+#include "reduce.cuh"
+#include "scalar.cuh"
 
 namespace ptd {
 

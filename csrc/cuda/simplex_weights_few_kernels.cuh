@@ -11,7 +11,9 @@
 // done.
 #pragma once
 
-#include "simplex_group.cuh"
+#include "../math/simplex.h"
+#include "reduce.cuh"
+#include "scalar.cuh"
 #include "simplex_weights_args.h"
 
 namespace ptd {

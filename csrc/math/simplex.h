@@ -59,6 +59,12 @@ PTD_HD T larger_or_nan(T a, T b) {
   return a > b || a != a ? a : b;
 }
 
+// max(x, 0), and NaN if x is.
+template <class T>
+PTD_HD T above_zero(T x) {
+  return x <= T(0) ? T(0) : x;
+}
+
 // beta after `age` steps since the momentum was last zero.
 template <class V>
 PTD_HD V momentum(V age) {
