@@ -29,10 +29,10 @@ __global__ void wait_for_sums(double* partials,
                               double* got) {       // [3]
   if (block_of_grid() > 0) return;
   if (threadIdx.x == 0) {
-    BlocksOfThread others(partials, 0, 1);
-    others.read(0);
-    got[0] = others.of[1].are_left();
-    const LossSums found = others.sum({sums[0], sums[1]});
+    BlocksOfThread left(partials, 0, 1);
+    left.ask(0);
+    got[0] = left.of[1].are_left();
+    const LossSums found = left.sum({sums[0], sums[1]});
     got[1] = found.loss;
     got[2] = found.weight;
   } else if (warp_id() == 1) {

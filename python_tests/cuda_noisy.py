@@ -113,9 +113,9 @@ def batch_of(n, c, r, slack, dtype=torch.float32, seed=0):
 
 
 class Inputs:
-    """A batch in the emulator's memory; parts, slack and weights begin `lead` numbers after it."""
+    """A batch in the emulator's memory; what `off` names begins off a 16-byte boundary."""
 
-    def __init__(self, gpu, batch, grad, layout, lead=0):
+    def __init__(self, gpu, batch, grad, layout, off=()):
         logits, weights, parts, slack = batch
         (n, c), r = logits.shape, 1 if weights is None else weights.shape[1]
         self.sizes = (n, c, r)
@@ -127,15 +127,15 @@ class Inputs:
         def given(tensor, name):
             return None if tensor is None else gpu.input(tensor, name=name)
 
-        def behind_lead(tensor, name):
-            if tensor is None or not lead:
+        def placed(tensor, name):
+            if tensor is None or name not in off:
                 return given(tensor, name)
-            numbers = torch.cat([tensor.new_full((lead,), torch.nan), tensor.flatten()])
-            return given(numbers, name).pointer + lead * tensor.element_size()
+            numbers = torch.cat([tensor.new_full((1,), torch.nan), tensor.flatten()])
+            return given(numbers, name).pointer + tensor.element_size()
 
-        self.logits, self.weights = given(logits, "logits"), behind_lead(weights, "weights")
+        self.logits, self.weights = given(logits, "logits"), placed(weights, "weights")
         self.matrices = [
-            behind_lead(tensor, name) if kind in layout else None
+            placed(tensor, name) if kind in layout else None
             for kind, tensors in (("columns", columns), ("rows", rows))
             for name, tensor in tensors.items()
         ]
@@ -174,11 +174,11 @@ def run(batch, grad, wanted=NAMES, seed=0, check=True):
         return out.get(), result
 
 
-def run_tiled(batch, grad, sharing=804, layout=("columns", "rows"), seed=0, factors=False, lead=0):
+def run_tiled(batch, grad, sharing=804, layout=("columns", "rows"), seed=0, factors=False, off=()):
     """Posterior and gradient of the logits by the tiled kernels, however few the samples."""
     logits, _, parts, _ = batch
     with Emulator(kernels(), seed=seed) as gpu:
-        given = Inputs(gpu, batch, grad, layout, lead)
+        given = Inputs(gpu, batch, grad, layout, off)
         n, c, _ = given.sizes
         out, sums, entries, rows = (
             gpu.output((n, c), parts.dtype, name=name)

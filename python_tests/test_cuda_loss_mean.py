@@ -31,12 +31,17 @@ def add_up(sums, grid, last, seed):
 def test_last_block_waits_for_all(grid):
     rng = np.random.default_rng(0)
     blocks = grid[0] * grid[1]
-    # Of such sizes that another order of additions shows.
     sums = rng.standard_normal((blocks, 2)) * 10.0 ** rng.integers(-8, 8, (blocks, 2))
     found = [add_up(sums, grid, int(rng.integers(blocks)), seed) for seed in range(8)]
     np.testing.assert_allclose(found[0].view(np.float64), sums.sum(0), rtol=1e-9, atol=1e-3)
     for bits in found:
         np.testing.assert_array_equal(bits, found[0])
+
+
+def test_order_of_additions_is_the_same_whichever_block_is_last():
+    sums = np.zeros((300, 2))
+    sums[[0, 32, 64]] = [[1], [1e16], [-1e16]]  # of one thread; 1 is lost unless it comes last
+    assert len({add_up(sums, (300, 1), last, seed=0).tobytes() for last in (0, 32, 64, 7)}) == 1
 
 
 def test_bits_of_nan_are_the_same_whichever_block_is_last():

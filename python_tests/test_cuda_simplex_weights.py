@@ -1,6 +1,7 @@
 """The CUDA kernels of simplex_weights, run by the emulator, against their definition."""
 
 import functools
+import math
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,21 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
     for begin in (None, start):
         found = run([contraction, step, shift, scale * linear, begin], 3)
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+
+
+@each_dtype
+@pytest.mark.parametrize("parts", [5, 20, 32, 40])
+@pytest.mark.parametrize("steps", [1, 3, 12])
+@pytest.mark.parametrize("far", [-math.inf, -3e38])
+def test_terms_that_are_out_of_reach(parts, steps, far, dtype):
+    """They have no weight, and leave the others as they would be without them, in every row."""
+    for rows in (2, 9):
+        problem = make_problem(parts, rows, dtype=dtype)
+        linear = problem[3]
+        linear[0, 1, 1:4] = -1e4
+        wanted = run(problem, steps)
+        linear[0, 1, 1:4] = far
+        torch.testing.assert_close(run(problem, steps), wanted, rtol=0, atol=TOLERANCE[dtype])
 
 
 @each_dtype

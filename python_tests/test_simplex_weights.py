@@ -1,5 +1,7 @@
 """The weight step: quadratics on the simplex, one for each row."""
 
+from math import inf
+
 import pytest
 import torch
 from cases import each_device
@@ -78,6 +80,29 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
         weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, steps=3)
         wanted = torch.nn.functional.one_hot(linear.argmax(-1), parts).to(linear)
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-5)
+
+
+@each_device
+@each_dtype
+@pytest.mark.parametrize("steps", [1, 3, 20])
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.0, 1.0, -inf, 0.5],
+        [1e38, -1e38, -1e38, -1e38],
+        [0.0, 0.3, -3e38, -3e38],
+        [3e38, -3e38, -3e38, 3e37],
+    ],
+)
+def test_terms_that_are_out_of_reach(row, steps, dtype, device):
+    """They have no weight, and leave the others as they would be without them."""
+    linear = torch.tensor([row], device=device, dtype=dtype)
+    near = (linear - linear.max()).clamp(min=-100)  # what is taken off all changes nothing
+    gram = torch.eye(4, device=device, dtype=dtype)
+    weights = ptd_ext.simplex_weights(gram, linear, steps=steps)
+    wanted = ptd_ext.simplex_weights(gram, near, steps=steps)
+    torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-6)
+    torch.testing.assert_close(weights.sum(), torch.ones_like(weights.sum()))
 
 
 @each_device

@@ -69,6 +69,12 @@ PTD_INLINE Pair<T> larger_or_nan(Pair<T> x, Pair<T> y) {
   return select((x > y) | (x != x), x, y);
 }
 
+template <class T>
+PTD_INLINE Pair<T> offset_below(Pair<T> entry, Pair<T> top) {
+  const Pair<T> below = entry - top, far = pair(T(kFarBelow));
+  return select(far > below, far, below);
+}
+
 // `count` rows of [N, R] to a strip; rows that are missing from it repeat the last.
 template <class T>
 PTD_INLINE void read_strip(const T* rows,  // [count, R]

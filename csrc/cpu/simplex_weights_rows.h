@@ -81,7 +81,7 @@ PTD_INLINE void read_offset(const WeightProblem<T>& problem, int64_t row, int64_
   }
   for (int64_t j = 0; j < parts; ++j) {
     T* at = offset + j * kStrip<T>;
-    store_pair(at, load_pair(at) - top);
+    store_pair(at, offset_below(load_pair(at), top));
   }
 }
 

@@ -74,8 +74,8 @@ struct BlocksOfThread {
   __device__ __forceinline__ BlocksOfThread(const double* partials, unsigned first, unsigned step)
       : partials(partials), first(first), step(step) {}
 
-  // Asks for those from the thread's `start`th on.
-  __device__ __forceinline__ void read(unsigned start) {
+  // Asks for those from the thread's `start`th on, but for what this block leaves.
+  __device__ __forceinline__ void ask(unsigned start) {
 #pragma unroll
     for (int a = 0; a < kAtOnce; ++a) {
       const unsigned b = first + (start + a) * step;
@@ -83,14 +83,14 @@ struct BlocksOfThread {
       if (b < blocks_of_grid() && b != block_of_grid()) of[a].read(partials, b);
     }
   }
-  // After read(0). `own` is what this block would leave.
+  // After ask(0). `own` is what this block would leave.
   __device__ __forceinline__ LossSums sum(const LossSums& own) {
     LossSums sums{};
 #pragma unroll 1
     for (unsigned start = 0; first + start * step < blocks_of_grid(); start += kAtOnce) {
-      if (start > 0) read(start);
+      if (start > 0) ask(start);
 #pragma unroll 1
-      while (!are_left()) read(start);
+      while (!all_left()) ask(start);
 #pragma unroll
       for (int a = 0; a < kAtOnce; ++a) {
         sums.add(first + (start + a) * step == block_of_grid() ? own : of[a]);
@@ -100,7 +100,7 @@ struct BlocksOfThread {
   }
 
  private:
-  __device__ __forceinline__ bool are_left() const {
+  __device__ __forceinline__ bool all_left() const {
     bool left = true;
 #pragma unroll
     for (int a = 0; a < kAtOnce; ++a) left = left && of[a].are_left();
@@ -158,8 +158,8 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, b
     return;
   }
   // Those of other blocks are on their way while this one's are formed.
-  BlocksOfThread others(out.partials, lane_id(), kWarp);
-  if (is_last) others.read(0);
+  BlocksOfThread left(out.partials, lane_id(), kWarp);
+  if (is_last) left.ask(0);
   LossSums sums{};
 #pragma unroll
   for (int i = 0; i < kPlaces; i += kWarp) {
@@ -171,7 +171,7 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, b
       if (lane_id() == 0) sums.leave(out.partials, block);
       return;
     }
-    sums = others.sum(sums);
+    sums = left.sum(sums);
     __syncwarp();
     sums = sum_warp(sums);
   }
@@ -202,9 +202,9 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const Los
   }
   if (!is_last) return;
   __syncthreads();
-  BlocksOfThread others(out.partials, threadIdx.x, blockDim.x);
-  others.read(0);
-  sums = others.sum(own);
+  BlocksOfThread left(out.partials, threadIdx.x, blockDim.x);
+  left.ask(0);
+  sums = left.sum(own);
   sums = sum_block(sums, scratch);
   if (threadIdx.x == 0) write_loss(out, sums.loss, sums.weight);
 }

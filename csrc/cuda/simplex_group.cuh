@@ -1,6 +1,6 @@
 // Threads that work on the same rows, one entry of each in every thread: neighbouring lanes of a
-// warp, or a whole block. Sums over them come out the same in all threads, to the bit, and so do
-// largest entries, which are NaN if one is.
+// warp, or a whole block. Sums over them come out the same in all threads, to the bit; the largest
+// of their entries is NaN if one is.
 #pragma once
 
 #include "../math/simplex.h"
@@ -42,8 +42,8 @@ struct LaneGroup {
   }
 };
 
-// kMost sums at a time. The scratch alternates: who writes one half has passed a barrier after
-// which nobody reads it any more.
+// kMost sums or largest entries at a time. The scratch alternates: who writes one half has passed a
+// barrier after which nobody reads it any more.
 template <class T, int kMost>
 struct BlockGroup {
   struct Scratch {

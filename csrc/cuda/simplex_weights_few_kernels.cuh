@@ -19,9 +19,6 @@
 namespace ptd {
 
 constexpr int kFewBlock = 128;  // threads
-// What stands for entries beyond the last: far below any other, so that they never have a weight,
-// and yet a number, as are sums of them.
-constexpr float kFarBelow = -1e36f;
 
 // V entries, in as many vectors of four as hold them.
 template <int V>
@@ -177,7 +174,8 @@ __global__ void __launch_bounds__(kFewBlock, 8)
   top = row_top<L>(top);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    row.offset(v) = v < own ? image[v] - top : kFarBelow;
+    // Entries beyond the last never have a weight.
+    row.offset(v) = v < own ? offset_below(image[v], top) : kFarBelow;
     row.weight(v) = image[v] = x[v];
   }
   row.image_of(image, x);

@@ -58,7 +58,7 @@ __device__ __forceinline__ void improve_rows(const WeightArgs<T>& args, Group& g
   group.top(tops);
 #pragma unroll
   for (int s = 0; s < Rows; ++s) {
-    memory.offset->of[s] = image[s] - tops[s];
+    memory.offset->of[s] = offset_below(image[s], tops[s]);
     image[s] = !inside ? T(0) : args.start ? args.start[at(s)] : T(1) / T(parts);
     memory.weights->of[s] = image[s];
   }

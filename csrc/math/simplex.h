@@ -28,7 +28,8 @@
 //   c = projection(e + beta (e - e_before)),   e(c) = c M + o
 //
 // takes one product with M. The largest entry of o is taken off all of it: no projection changes,
-// but what can have a weight is then near zero, where a step of one is not lost in rounding.
+// but what can have a weight is then near zero, where a step of one is not lost in rounding. What
+// is far below gets no weight, however far: it is cut off where sums of it are still numbers.
 //
 // With s (h G - b) = h - e, whether it went up is known too, without the cancellation in
 // q(c) - q(h):
@@ -57,6 +58,15 @@ PTD_HD V newton_threshold(V sum, V count) {
 template <class T>
 PTD_HD T larger_or_nan(T a, T b) {
   return a > b || a != a ? a : b;
+}
+
+constexpr float kFarBelow = -1e36f;  // and 256 times as much is a number
+
+// An entry of o less the largest. NaN stays.
+template <class T>
+PTD_HD T offset_below(T entry, T top) {
+  const T below = entry - top;
+  return below < T(kFarBelow) ? T(kFarBelow) : below;
 }
 
 // max(x, 0), and NaN if x is.
