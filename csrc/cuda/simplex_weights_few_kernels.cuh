@@ -49,6 +49,7 @@ __device__ __forceinline__ T row_sum(T x) {
   return x;
 }
 
+// Of a row's lanes, NaN if one is.
 template <int L>
 __device__ __forceinline__ float row_top(float x) {
 #pragma unroll

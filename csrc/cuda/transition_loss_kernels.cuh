@@ -16,6 +16,7 @@
 #pragma once
 
 #include "grouped.cuh"
+#include "loss_mean.cuh"
 #include "transition_loss_sample.cuh"
 #include "wide.cuh"
 

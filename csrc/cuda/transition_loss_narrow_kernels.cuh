@@ -15,6 +15,7 @@
 #pragma once
 
 #include "lone_slack.cuh"
+#include "loss_mean.cuh"
 #include "pair.cuh"
 #include "transition_loss_sample.cuh"
 
