@@ -6,12 +6,13 @@ sectors of global memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 from sass_lanes import LANES, NOWHERE, Operands, Run, mask_of, put, set_predicate, unknown
 from sass_memory import GLOBAL, passes
-from sass_program import Instruction
+from sass_program import Instruction, Operand
 
 
 def special_register(code: Instruction, x: Operands) -> Run:
@@ -133,7 +134,7 @@ def access(code: Instruction, x: Operands) -> Run:
 
 
 def prefetch(code: Instruction, x: Operands) -> Run:
-    """CCTL.E.PF2 [R2]: to the second level, the sector of each lane."""
+    """CCTL.E.PF2 [R2]: to the second level, or the first (PF1), the sector of each lane."""
     (place,) = code.operands
 
     def run(w, m):
@@ -150,6 +151,8 @@ def atomic(code: Instruction, x: Operands) -> Run:
     if place.kind != "mem" or "ADD" not in code.flags or "F32" in "".join(code.flags):
         raise unknown(code)
     target = results[-1].value if results and results[-1].value != 255 else NOWHERE
+    if code.name == "ATOMS":
+        return shared_atomic(place, value, target)
 
     def run(w, m):
         words, sectors = w.memory.data.view(np.uint32), {}
@@ -165,6 +168,22 @@ def atomic(code: Instruction, x: Operands) -> Run:
     return run
 
 
+def shared_atomic(place: Operand, value: Operand, target: int) -> Run:
+    """Lanes with the same address take turns, of two passes each: a read and a write."""
+
+    def run(w, m):
+        words, turns = w.shared.view(np.uint32), Counter()
+        for lane in range(32) if m is None else np.flatnonzero(m):
+            word = (int(w.r[place.base, lane]) * place.scale + place.value) // 4
+            turns[word] += 1
+            old = words[word]
+            words[word] = old + w.r[value.value, lane]
+            w.r[target, lane] = old
+        return (2 * max(turns.values()),)
+
+    return run
+
+
 FROM_ELSEWHERE = {"S2R": special_register, "LDC": load_constant, "VOTE": vote, "SHFL": shuffle}
 FROM_ELSEWHERE |= {"LDG": access, "STG": access, "LDS": access, "STS": access, "ATOMG": atomic}
-FROM_ELSEWHERE |= {"RED": atomic, "CCTL": prefetch}
+FROM_ELSEWHERE |= {"RED": atomic, "ATOMS": atomic, "CCTL": prefetch}

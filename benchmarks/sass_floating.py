@@ -87,8 +87,10 @@ def convert(code: Instruction, x: Operands) -> Run:
         raise unknown(code)
     if code.name == "I2F":
         get = x.u32(a) if "U32" in flags else x.i32(a)
-        if "U64" in flags or "S64" in flags or "F64" in flags:
+        if "U64" in flags or "S64" in flags:
             raise unknown(code)
+        if "F64" in flags:
+            return put64(d.value, lambda w: get(w).astype(np.float64))
         return put(d.value, lambda w: rounded(get(w).astype(np.float64), flags))
     if "TRUNC" not in flags or {"U64", "S64", "F64", "S8", "U8", "S16", "U16"} & set(flags):
         raise unknown(code)

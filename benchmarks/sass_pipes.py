@@ -16,13 +16,14 @@ from sass_program import Instruction
 PIPES = {"fma": 2, "alu": 2, "fp64": 4, "special": 8, "branch": 2, "memory": 1}
 # Cycles until a result that a counter guards can be used.
 LATENCY = {"fp64": 8, "special": 18, "SHFL": 23, "LDS": 19, "S2R": 20, "LDC": 28, "FCHK": 14}
+LATENCY |= {"ATOMS": LATENCY["LDS"]}  # and a turn more for each lane with the same address
 
 FMA = {"IMAD", "IDP", "FFMA", "FADD", "FMUL"}
 FP64 = {"DADD", "DFMA", "DMUL", "DSETP"}
 SPECIAL = {"MUFU", "F2F", "I2F", "F2I", "POPC", "FLO", "FCHK", "S2R"}
 BRANCH = {"BRA", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD", "CALL", "RET", "EXIT", "BMOV"}
 BRANCH |= {"BAR", "NOP", "MEMBAR", "ERRBAR", "CCTL"}
-MEMORY = {"LDG", "STG", "LDS", "STS", "SHFL", "ATOMG", "RED", "LDC"}
+MEMORY = {"LDG", "STG", "LDS", "STS", "SHFL", "ATOMG", "ATOMS", "RED", "LDC"}
 
 
 @dataclass(slots=True)
@@ -40,11 +41,12 @@ class Timed:
     latency: int
     registers: int  # that it loads
     through: bool  # past the first-level cache
+    near: bool  # asks for what is to be in it
     text: str
 
 
 def is_prefetch(code: Instruction) -> bool:
-    return code.name == "CCTL" and "PF2" in code.flags
+    return code.name == "CCTL" and not {"PF1", "PF2"}.isdisjoint(code.flags)
 
 
 def timed(code: Instruction) -> Timed:
@@ -71,5 +73,5 @@ def timed(code: Instruction) -> Timed:
     return Timed(
         code.name, pipe, cost, stall + code.conflict, code.yields, code.waits,
         code.write_barrier, code.read_barrier, latency, registers, "STRONG" in code.flags,
-        code.text,
+        "PF1" in code.flags, code.text,
     )  # fmt: skip

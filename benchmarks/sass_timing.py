@@ -216,13 +216,15 @@ class Processor:
         given = None if type(entry) is int else entry[1]
         if given is None:
             pass  # no lane was active, or nothing but registers is exchanged
-        elif code.name in ("LDS", "STS"):
+        elif code.name in ("LDS", "STS", "ATOMS"):
             taken = given
             done = start + code.latency + taken - 1
         else:
             taken = max(-(-len(given) // SECTORS), code.registers)
             if code.name == "STG":
                 done = self.caches.store(given, start)
+            elif code.near:
+                self.caches.load(given, start, through=False)
             elif code.name == "CCTL":
                 self.caches.prefetch(given, start)
             else:

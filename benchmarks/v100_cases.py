@@ -67,7 +67,7 @@ GroupedLayout = structure(
     length=I32,
     last_length=I32,
     labels=I32,
-    **{f"f{i}": I32 for i in range(7)},
+    **{f"f{i}": I32 for i in range(6)},
 )
 WeightArgs = structure(
     "WeightArgs", contraction=U64, step=U64, shift=U64, linear=U64, start=U64, weights=U64,
@@ -97,7 +97,7 @@ class Case:
         """grid.y"""
         if not self.of_warp:
             return self.tall
-        return -(-self.c // grouped_layout(self.n, self.c, self.r, self.of_warp).labels)
+        return -(-self.c // grouped_layout(self).labels)
 
     @property
     def source(self) -> Path:
@@ -245,17 +245,18 @@ class Arrays:
         return layout
 
     def grouped(self) -> ctypes.Structure:
-        return grouped_layout(self.case.n, self.case.c, self.case.r, self.case.of_warp)
+        return grouped_layout(self.case)
 
 
 def plans() -> ctypes.CDLL:
     return compile_kernels([Path(__file__).parent / "v100_plans.cu"], check=False)
 
 
-def grouped_layout(n: int, c: int, r: int, of_warp: int) -> ctypes.Structure:
-    """For so many samples of a warp at once."""
+def grouped_layout(case: Case) -> ctypes.Structure:
     layout = GroupedLayout()
-    plans().grouped(*map(I64, (n, c, r, of_warp)), ctypes.byref(layout))
+    has_losses = case.title == "loss"
+    sizes = map(I64, (case.n, case.c, case.r, case.of_warp, has_losses))
+    plans().grouped(*sizes, ctypes.byref(layout))
     return layout
 
 
@@ -317,7 +318,9 @@ def cases() -> list[Case]:
             noisy, tiled = "warps" if slack else "product", "<float>"
             mapping = f"<float, 4, true, {str(slack).lower()}>"
             found += [
-                Case("loss", many, f"transition_loss_grouped{mapping}",
+                Case("loss", many,
+                     f"transition_loss_grouped{mapping}" if slack
+                     else "transition_loss_strided<float, 3>",
                      lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size, of_warp=4),
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size, of_warp=2),

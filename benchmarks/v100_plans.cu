@@ -12,8 +12,9 @@ extern "C" void narrow(int64_t classes, int64_t parts, int64_t has_slack, int64_
 }
 
 extern "C" void grouped(int64_t samples, int64_t classes, int64_t parts, int64_t of_warp,
-                        GroupedLayout* layout) {
-  *layout = grouped_layout(samples, int(classes), int(parts), int(of_warp), sizeof(float));
+                        int64_t is_loss, GroupedLayout* layout) {
+  *layout =
+      grouped_layout(samples, int(classes), int(parts), int(of_warp), sizeof(float), is_loss != 0);
 }
 
 extern "C" void lanes(const TransitionBatch<float>* batch, TiledBatch* result,

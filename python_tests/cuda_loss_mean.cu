@@ -7,15 +7,12 @@ using namespace ptd;
 // sums[b] are what block b has seen; `last` draws the last ticket.
 __global__ void add_up(LossOutputs<double> out, const double* sums,  // [blocks, 2]
                        unsigned last) {
-  __shared__ double seen[2][kWarp];
   if (block_of_grid() != last) return;
   if (warp_id() == 0) {
-    for (int what = 0; what < 2; ++what) {
-      seen[what][lane_id()] = lane_id() == 0 ? sums[2 * last + what] : 0.0;
-    }
+    return finish_loss_by_warp(out, true, [&] {
+      return lane_id() == 0 ? LossSums{sums[2 * last], sums[2 * last + 1]} : LossSums{};
+    });
   }
-  __syncthreads();
-  if (warp_id() == 0) return finish_loss_by_warp<kWarp>(out, true, seen);
   for (unsigned b = lane_id(); b < blocks_of_grid(); b += kWarp) {
     if (b == last) continue;
     LossSums{sums[2 * b], sums[2 * b + 1]}.with_one_nan().leave(out.partials, b);

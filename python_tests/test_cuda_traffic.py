@@ -112,7 +112,7 @@ def test_losses(n, c, slack):
     case = Case(64 if c == 100 and slack else n, c, 20, slack)
     launches = run_loss(case)
     kind = "grouped" if c == 100 else "pair" if slack or c == 14 else "lone"
-    forward = "lone_slack" if slack and c == 10 else kind
+    forward = "lone_slack" if slack and c == 10 else "strided" if c == 100 and not slack else kind
     expected = [f"transition_loss_{forward}", f"transition_loss_backward_{kind}"]
     if c == 100 and slack:
         expected = ["tabulate_rows", "row_sums", *expected]
@@ -262,7 +262,8 @@ def test_loss_with_slack_as_a_whole():
     *forward, backward = run_loss(case)
     assert len(forward) == 3
     assert 1 <= operator_ratio(forward, case, 2 * c + r, r + 1, labels=True) <= 1.93
-    assert 1 <= operator_ratio([backward], case, 3 * c + r, r + 1, labels=True) <= 1.02
+    # Columns of labels that no sample has are not read.
+    assert 0.9 <= operator_ratio([backward], case, 3 * c + r, r + 1, labels=True) <= 1.02
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, DOUBLE])

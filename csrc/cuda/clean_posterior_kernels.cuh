@@ -25,10 +25,12 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
                             Accumulation<S>* result) {  // [N, C]
   using T = Accumulation<S>;
   constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  const auto block = grouped_block<S, E, K, kVector>(batch, layout);
   SampleTeam<T, K> team;
-  for_each_grouped<S, E, K, kVector, kSlack>(
-      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
-        T* const row = sample.counts ? result + sample.n * batch.classes : nullptr;
+  for_each_grouped<kSlack>(
+      block, [&](const ListedSample<K>& sample, int label, const Share<T, V>& share) {
+        const int64_t n = block.start() + sample.position();
+        T* const row = !sample.fills() ? result + n * batch.classes : nullptr;
         SampleStore<kVector, T, T, V> q_row(row, batch.classes);
         posterior_of<kVector || E == 1>(batch, share, label, team,
                                         [&](int v, T q) { q_row.put(share, v, q); });
@@ -54,11 +56,12 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
                                      CleanPosteriorGradients<S> grads) {
   using T = Accumulation<S>;
   constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  const auto block = grouped_block<S, E, K, kVector>(batch, layout);
   SampleTeam<T, K> team;
-  for_each_grouped<S, E, K, kVector, kSlack>(
-      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
-        const int64_t n = sample.n;
-        S* const row = sample.counts && grads.logits ? grads.logits + n * batch.classes : nullptr;
+  for_each_grouped<kSlack>(
+      block, [&](const ListedSample<K>& sample, int label, const Share<T, V>& share) {
+        const int64_t n = block.start() + sample.position();
+        S* const row = !sample.fills() && grads.logits ? grads.logits + n * batch.classes : nullptr;
         SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
         SampleLoad<kVector, T, V> given(grads.grad + n * batch.classes, batch.classes);
         const auto grad_at = [&](int v) { return given.get(share, v); };
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
             batch, share, label, grad_at, grads.column.entry != nullptr, team,
             [&](int v, T dz) { dz_row.put(share, v, dz); },
             [&](int v, T du) {
-              if (sample.counts) write_factors<kSlack>(batch, grads.column, share, n, v, du);
+              if (!sample.fills()) write_factors<kSlack>(batch, grads.column, share, n, v, du);
             });
       });
 }

@@ -16,6 +16,7 @@ namespace ptd {
 // A thread that has all classes of its sample.
 template <class T>
 struct LoneTeam {
+  static constexpr int kRuns = 1;  // of classes, that differ in order from sample to sample
   __device__ __forceinline__ T sum(T x) const { return x; }
   __device__ __forceinline__ T max(T x) const { return x; }
 };
@@ -23,6 +24,7 @@ struct LoneTeam {
 // Lanes l and l + 16 of a warp. All 32 take part, so that all pairs meet at one shuffle.
 template <class T>
 struct PairTeam {
+  static constexpr int kRuns = 1;
   __device__ __forceinline__ T sum(T x) const { return x + __shfl_xor_sync(0xffffffffu, x, 16); }
   __device__ __forceinline__ T max(T x) const {
     return max_of(x, __shfl_xor_sync(0xffffffffu, x, 16));
@@ -32,6 +34,7 @@ struct PairTeam {
 // Two scratch arrays in turn: the barrier inside one reduction ends the use of the one before.
 template <class T>
 struct BlockTeam {
+  static constexpr int kRuns = 1;
   T* scratch;  // shared, [2, 32]
   int turn = 0;
 
@@ -44,12 +47,12 @@ template <class T, int V>
 struct Share {
   T z[V];       // logits
   T column[V];  // column y of T(x), before smoothing
-  // Where a thread's classes are: `run` neighbours, and the next a step further on. flip is that of
-  // sample_lanes.cuh.
-  int first, step, run = 1, flip = 0;
+  // Where a thread's classes are: `run` of them, each `apart` from the one before, and the next a
+  // step further on, or where `flip` takes the first (sample_lanes.cuh).
+  int first, step, run = 1, apart = 1, flip = 0;
 
   __device__ __forceinline__ int index(int v) const {
-    return first + ((v / run) ^ flip) * step + v % run;
+    return (first ^ v / run * flip) + v / run * step + v % run * apart;
   }
 };
 
@@ -91,6 +94,27 @@ struct Exponentials {
   }
 };
 
+// A sum over a thread's classes, which are kRuns runs in an order that may differ from team to
+// team: to the bit, it does not depend on that order.
+template <class T, int V, int kRuns>
+struct ShareSum {
+  static_assert(V % kRuns == 0 && (kRuns == 1 || kRuns == 2 || kRuns == 4));
+  static constexpr int kRun = V / kRuns;
+  T of[kRuns];
+
+  __device__ __forceinline__ void add(int v, T x) {
+    of[v / kRun] = v % kRun == 0 ? x : of[v / kRun] + x;
+  }
+  __device__ __forceinline__ void add_product(int v, T x, T y) {
+    of[v / kRun] = v % kRun == 0 ? rounded_product(x, y) : of[v / kRun] + x * y;
+  }
+  __device__ __forceinline__ T sum() const {
+    if constexpr (kRuns == 4) return (of[0] + of[1]) + (of[2] + of[3]);
+    if constexpr (kRuns == 2) return of[0] + of[1];
+    return of[0];
+  }
+};
+
 // The sums of loss_terms.h.
 template <class T, int V, bool kKept, class Team>
 __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
@@ -117,7 +141,7 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
     // A column without mass: nothing of it overflows, and its sum is zero.
     if (open_top > -infinity<T>()) sums.column_shift = open_top;
   }
-  T exp_sum = T(0), column_sum = T(0);
+  ShareSum<T, V, Team::kRuns> exps, products;
 #pragma unroll
   for (int v = 0; v < V; v += kAtOnce) {
     T e[kAtOnce];
@@ -127,27 +151,30 @@ __device__ __forceinline__ ColumnSums<T> column_sums(const Share<T, V>& share,
     for (int a = 0; a < kAtOnce; ++a) e[a] = quick_exp(e[a]);
 #pragma unroll
     for (int a = 0; a < kAtOnce; ++a) {
-      exp_sum += e[a];
+      exps.add(v + a, e[a]);
       if constexpr (kKept) {
         kept.of[v + a] = e[a];
       } else {
-        column_sum += e[a] * share.column[v + a];
+        products.add_product(v + a, e[a], share.column[v + a]);
       }
     }
   }
+  const T exp_sum = exps.sum();
+  T column_sum;
   if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
     if constexpr (kKept) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) column_sum += kept.of[v] * share.column[v];
+      for (int v = 0; v < V; ++v) products.add_product(v, kept.of[v], share.column[v]);
     }
-    column_sum = smooth.scale * column_sum + smooth.floor * exp_sum;
+    column_sum = smooth.scale * products.sum() + smooth.floor * exp_sum;
   } else {
-    column_sum = T(0);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const T u = smooth(share.column[v]);
-      if (u != T(0)) column_sum += quick_exp(share.z[v] - sums.column_shift) * u;
+      products.add(
+          v, u != T(0) ? rounded_product(quick_exp(share.z[v] - sums.column_shift), u) : T(0));
     }
+    column_sum = products.sum();
   }
   kept.shift = sums.shift;
   kept.forget();

@@ -2,10 +2,11 @@
 //
 // A column of the parts is R C numbers, far more than a sample's own C + R, and neighbouring
 // samples have different labels. So a block takes a few labels and a chunk of the samples: it looks
-// through the chunk's labels, lists the samples that have one of its own (label_list.cuh), and
-// brings the columns of its labels to shared memory: once, if all parts fit, else a piece at a time
-// for every round of the block's warps. There is one such block on a multiprocessor, so that labels
-// are looked through, and parts staged, as few times as possible.
+// through the chunk's labels and lists the samples that have one of its own (label_list.cuh). From
+// then on its warps go their own ways. The columns of the block's labels, read again and again,
+// stay in the first-level cache; what is read once goes past it. There is one such block on a
+// multiprocessor, so that labels are looked through, and columns come from L2, as few times as
+// possible.
 //
 // A warp takes K samples of one label at a time. Their columns of T(x) are formed with the classes
 // divided among all 32 lanes, so that what is read of the parts serves K samples. For the rest a
@@ -13,20 +14,79 @@
 // for K at a time.
 #pragma once
 
-#include "grouped_stage.cuh"
+#include "grouped_block.cuh"
 
 namespace ptd {
 
-// The sample of a lane.
-struct GroupedSample {
-  int64_t n;
-  bool counts;  // else it stands in for one beyond the last of its label
+// Brings weights of a warp's samples to shared memory: of `count` parts, at most kStagedParts, from
+// `part` on.
+template <class S, int E, int K, bool kVector>
+__device__ __forceinline__ void bring_weights(const GroupedBlock<S, E, K, kVector>& block,
+                                              const ListedSample<K>& sample, int part, int count) {
+  using T = Accumulation<S>;
+  constexpr int kLanes = kWarp / K, kHeld = kStagedParts / kLanes;
+  const auto& rows = block.batch.weights;
+  const int64_t stride = kVector ? 1 : rows.stride;
+  const int thread = opaque(static_cast<int>(threadIdx.x));  // what comes of it is not kept
+  const int j = thread % kLanes;
+  T held[kHeld];
+  if (rows.data) {
+    const T* const from = opaque(block.weights_of(sample.position()) + (part + j) * stride);
+#pragma unroll
+    for (int a = 0; a < kHeld; ++a) {
+      if (j + a * kLanes < count) held[a] = read_once(from + a * kLanes * stride);
+    }
+  } else {
+#pragma unroll
+    for (int a = 0; a < kHeld; ++a) held[a] = T(1);
+  }
+  __syncwarp();
+  T* const to = reinterpret_cast<T*>(block.shared);
+  const int own =
+      opaque((thread / kWarp * block.layout.weight_rows + j) * K + thread % kWarp / kLanes);
+#pragma unroll
+  for (int a = 0; a < kHeld; ++a) {
+    if (j + a * kLanes < count) to[own + a * kLanes * K] = held[a];
+  }
+  __syncwarp();
+}
+
+// A lane's entries of one part of a column after another.
+template <class T, int E, bool kVector>
+struct ColumnParts {
+  const T* next;  // its first class
+  int classes;
+
+  // Lanes without a class take those of another, or zeros.
+  __device__ __forceinline__ ColumnParts(const T* column, int classes, int lane)
+      : next(column + (class_of_lane<E, kVector>(lane, 0) < classes
+                           ? class_of_lane<E, kVector>(lane, 0)
+                           : 0)),
+        classes(classes) {}
+
+  __device__ __forceinline__ Vector<T, E> take() {
+    Vector<T, E> entries;
+    if constexpr (kVector) {
+      entries = read_often(reinterpret_cast<const Vector<T, E>*>(next));
+    } else {
+      entries.of[0] = read_often(next);
+#pragma unroll
+      for (int e = 1; e < E; ++e) {
+        entries.of[e] = T(0);
+        if (class_of_lane<E, kVector>(lane_id(), e) < classes) {
+          entries.of[e] = read_often(next + kWarp * e);
+        }
+      }
+    }
+    next += opaque(classes);
+    return entries;
+  }
 };
 
-// sums += `count` parts of a column: lane l has classes E l onwards, of all K samples.
-template <class T, int K, int E>
-__device__ __forceinline__ void add_parts(int count, const Vector<T, E>* column,  // shared
-                                          const PartWeights<T, K>* weights,       // shared
+// sums += the next `count` parts of a column; kEven says that these are pairs.
+template <bool kEven, class T, int K, int E, bool kVector>
+__device__ __forceinline__ void add_parts(int count, ColumnParts<T, E, kVector>& column,
+                                          const PartWeights<T, K>*& weights,  // shared
                                           T (&sums)[K][E]) {
   const auto add = [&](const T(&weight)[K], const Vector<T, E>& entries) {
 #pragma unroll
@@ -38,125 +98,100 @@ __device__ __forceinline__ void add_parts(int count, const Vector<T, E>* column,
   struct alignas(16) TwoParts {
     T of[2][K];
   };
-  constexpr int kAtOnce = 4;
 #pragma unroll 1
-  for (; count >= kAtOnce; count -= kAtOnce, column += kAtOnce, weights += kAtOnce) {
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j += 2) {
-      const TwoParts two = *reinterpret_cast<const TwoParts*>(weights + j);
-      add(two.of[0], column[j]);
-      add(two.of[1], column[j + 1]);
-    }
+  for (; count >= 2; count -= 2, weights += 2) {
+    const Vector<T, E> first = column.take(), second = column.take();
+    const TwoParts two = *reinterpret_cast<const TwoParts*>(weights);
+    add(two.of[0], first);
+    add(two.of[1], second);
   }
+  if constexpr (!kEven) {
 #pragma unroll 1
-  for (; count > 0; --count) add((weights++)->of, *column++);
+    for (; count > 0; --count) add((weights++)->of, column.take());
+  }
 }
 
-// Labels first: all else waits for them.
+// Lists the chunk's samples. Labels first: all else waits for them.
 template <class Label, class Block>
-__device__ __forceinline__ void look_through_labels(const Block& block,
-                                                    GroupedColumns<Block>& columns) {
+__device__ __forceinline__ void list_labels(const Block& block) {
   ChunkLabels<Block::kVectors, Label> labels;
-  if (finds_labels()) labels.load(block.batch.labels, block.start(), block.samples());
+  labels.load(block.batch.labels, block.start(), block.samples());
+  if (threadIdx.x < kGroupedSlots) block.counts[threadIdx.x] = 0;
   __syncthreads();
-  if (finds_labels()) {
-    labels.find(block.samples(), block.batch.classes, block.first_label(), block.labels(),
-                block.found(),
-                [&](int position, bool listed) { block.prefetch_weights(position, listed); });
+  block.prefetch_columns();
+  labels.list(block.samples(), block.batch.classes, block.first_label(), block.labels(),
+              block.list());
+}
+
+template <class Block>
+__device__ __forceinline__ void list_samples(const Block& block) {
+  if (block.batch.labels.is_int64) {
+    list_labels<LongLabel>(block);
   } else {
-    columns.load(block);
+    list_labels<ShortLabel>(block);
   }
+  if (warp_id() == kGroupedWarps - 1) {
+    __syncwarp();  // a branch: others have nothing to do with it
+    if (lane_id() == 0) block.prepare();
+  }
+  __syncthreads();
 }
 
 // visit(sample, label, share) for all samples, by whole warps. The grid is [chunks, groups].
-template <class S, int E, int K, bool kVector, bool kSlack, class Visit>
-__device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
-                                                 const GroupedLayout& layout, const Visit& visit) {
+template <bool kSlack, class S, int E, int K, bool kVector, class Visit>
+__device__ __forceinline__ void for_each_grouped(const GroupedBlock<S, E, K, kVector>& block,
+                                                 const Visit& visit) {
   using T = Accumulation<S>;
   constexpr int V = E * K;
-  using Block = GroupedBlock<S, E, K, kVector>;
-  PTD_DYNAMIC_SHARED(unsigned char, shared);
-  __shared__ int counts[kGroupedSlots + 1];
-  const int& items = counts[kGroupedSlots];  // read again and again, for registers are scarce
-  const Block block{batch, layout, shared};
+  const LabelBatch<S>& batch = block.batch;
   const int classes = batch.classes, parts = batch.parts;
-  GroupedColumns<Block> columns(block, 0);
-  if (batch.labels.is_int64) {
-    look_through_labels<LongLabel>(block, columns);
-  } else {
-    look_through_labels<ShortLabel>(block, columns);
-  }
-  __syncthreads();
-  LabelList list;
-  if (lists_labels()) list.count(block.found(), block.samples(), counts);
-  __syncthreads();
-  if (lists_labels()) list.write<K>(counts, block.list());
-  if (!finds_labels()) columns.store(block);
-  __syncthreads();
-
+  list_samples(block);
+  ListedSample<K> sample(block.list(), warp_id());
+  if (!sample.exists()) return;
 #pragma unroll 1
-  for (int round = 0; round < items; round += kGroupedWarps) {
-    const int item = round + warp_id();
-    const bool any = item < items;  // to do for this warp
-    const ListEntry entry = block.entry(any ? K * item + own_sample<K>() : 0);
-    Share<T, V> share = sample_share<T, E, K>();
-    // Weights first: columns are formed while logits are on their way.
-    const auto bring_weights = [&](int part, int count) {
-      GroupedWeights<Block> weights;
-      weights.load(block, entry.position(), part, count);
-      __syncwarp();
-      weights.store(count, block.weights());
-      __syncwarp();
-    };
+  while (true) {
+    Share<T, V> share = sample_share<T, E, K, kVector>();
     const auto load_logits = [&] {
-      load_sample<kVector>(block.chunk_of(batch.logits),
-                           block.offset_in(batch.logits, entry.position()), batch.logits.stride,
-                           classes, -infinity<T>(), share, share.z);
+      load_sample<kVector>(block.logits_of(sample.position()), batch.logits.stride, classes, share,
+                           share.z);
     };
     // With slack, registers are too few for logits of four samples while columns are formed.
     constexpr bool kLogitsLast = kSlack && K == 4 && kVector;
-    if (any) {
-      bring_weights(0, block.parts_from(0));
-      if constexpr (kLogitsLast) {
-        prefetch_sample(block.row_of(batch.logits, entry.position()), classes, share);
-        prefetch_sample(block.row_of(batch.row_sums, entry.position()), classes, share);
-      } else {
-        load_logits();
+    const int staged = parts < kStagedParts ? parts : kStagedParts;
+    bring_weights(block, sample, 0, staged);
+    sample.bits = opaque(sample.bits);  // the rest is worked out again: registers are scarce
+    // Logits after the weights of all warps; and after columns, of which some go first.
+    if constexpr (kVector) {
+      prefetch_row<K>(block.logits_of(sample.position()), classes);
+      if constexpr (kSlack) {
+        prefetch_row<K>(block.row_of(batch.row_sums, sample.position()), classes);
       }
     }
     T sums[K][E];
 #pragma unroll
     for (int e = 0; e < E; ++e) {
-      const int i = E * lane_id() + e;
-      const T base = kSlack && i < classes
-                         ? slack_at(batch, i, block.first_label() + block.column_of(entry))
-                         : T(0);
+      const int i = class_of_lane<E, kVector>(lane_id(), e);
+      const T base = kSlack && i < classes ? slack_at(batch, i, block.column_of(sample)) : T(0);
 #pragma unroll
       for (int s = 0; s < K; ++s) sums[s][e] = base;
     }
-    // Its place is not kept from round to round, except where that takes a register more.
-    const int lane = kVector && sizeof(S) < 4 && K == 2 ? lane_id() : opaque(lane_id());
-    const Vector<T, E>* const column = block.columns() +
-                                       block.column_of(entry) * layout.staged_parts +
-                                       (E * lane < classes ? lane : 0) * layout.pitch;
+    ColumnParts<T, E, kVector> column(block.parts_of(sample), classes, opaque(lane_id()));
+    const PartWeights<T, K>* weights = block.weights();
+    int part = kVector ? staged / 4 * 2 : 0, count = staged - part;
+    add_parts<true>(part, column, weights, sums);
+    if constexpr (!kLogitsLast) load_logits();
 #pragma unroll 1
-    for (int part = 0; part < parts; part += layout.staged_parts) {
-      const int count = block.parts_from(part);
-      if (layout.staged_parts < parts && (round > 0 || part > 0)) {
-        __syncthreads();
-        GroupedColumns<Block>(block, part).copy(block);
-        __syncthreads();
-      }
-      if (any) {
-        if (part > 0) bring_weights(part, count);
-        add_parts(count, column, block.weights(), sums);
-      }
+    while (true) {
+      add_parts<false>(count, column, weights, sums);
+      part += count;
+      if (part == parts) break;
+      count = parts - part < kStagedParts ? parts - part : kStagedParts;
+      bring_weights(block, sample, part, count);
+      weights = block.weights();
     }
-    if (!any) continue;
     to_sample_lanes(sums, share.column);
-    const GroupedSample sample{block.start() + entry.position(), !entry.fills()};
     if constexpr (kSlack) {
-      SampleLoad<kVector, T, V> row_sums(block.row_of(batch.row_sums, entry.position()), classes);
+      SampleLoad<kVector, T, V> row_sums(block.row_of(batch.row_sums, sample.position()), classes);
       const T uniform = T(1) / opaque(T(classes));  // not kept from round to round
 #pragma unroll
       for (int v = 0; v < V; ++v) {
@@ -165,7 +200,10 @@ __device__ __forceinline__ void for_each_grouped(const LabelBatch<S>& batch,
       }
     }
     if constexpr (kLogitsLast) load_logits();
-    visit(sample, block.label_of(entry), share);
+    leave_out_beyond<kVector>(classes, share);
+    visit(sample, block.label_of(sample), share);
+    if (!sample.has_next()) return;
+    sample = ListedSample<K>(block.list(), sample.next());
   }
 }
 

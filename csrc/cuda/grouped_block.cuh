@@ -5,6 +5,7 @@
 #include "column.cuh"
 #include "grouped_layout.h"
 #include "label_list.cuh"
+#include "sample_lanes.cuh"
 
 namespace ptd {
 
@@ -12,100 +13,113 @@ namespace ptd {
 template <class T, int K>
 using PartWeights = Vector<T, K>;
 
-// 32 bits are enough for offsets in a chunk if kVector.
-template <bool kVector>
-struct ChunkOffset {
-  using type = int64_t;
-};
-template <>
-struct ChunkOffset<true> {
-  using type = int;
+// blockIdx.y, read where it is needed and not kept.
+__device__ __forceinline__ int group_of_labels() {
+#if defined(__CUDA_ARCH__)
+  int group;
+  asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(group));
+  return group;
+#else
+  return static_cast<int>(blockIdx.y);
+#endif
+}
+
+// What the chunk of a block begins with, in shared memory: read there when it is needed, for
+// registers are scarce.
+template <class S>
+struct ChunkRows {
+  const S* logits;
+  const Accumulation<S>* weights;
 };
 
-// A block's place in the batch, and its shared memory.
 template <class S, int E, int K, bool kVector>
 struct GroupedBlock {
   using T = Accumulation<S>;
-  using Entries = Vector<T, E>;
-  static constexpr int kSamples = K;
   static constexpr bool kVectors = kVector;
   const LabelBatch<S>& batch;
   const GroupedLayout& layout;
   unsigned char* shared;
+  unsigned *counts, *listed;  // shared, of the list
+  ChunkRows<S>* chunk;        // shared, if kVector
 
   __device__ __forceinline__ int64_t start() const { return int64_t(blockIdx.x) * layout.length; }
   __device__ __forceinline__ int samples() const {
     return blockIdx.x + 1 == gridDim.x ? layout.last_length : layout.length;
   }
-  __device__ __forceinline__ int first_label() const {
-    return static_cast<int>(blockIdx.y) * layout.labels;
-  }
+  __device__ __forceinline__ int first_label() const { return group_of_labels() * layout.labels; }
   // How many there are: the last block may have fewer.
   __device__ __forceinline__ int labels() const {
     const int left = batch.classes - first_label();
     return left < layout.labels ? left : layout.labels;
   }
-  __device__ __forceinline__ Entries* columns() const { return reinterpret_cast<Entries*>(shared); }
-  __device__ __forceinline__ FoundLabels* found() const {
-    return reinterpret_cast<FoundLabels*>(shared + layout.weights);
-  }
   __device__ __forceinline__ PartWeights<T, K>* weights() const {
-    return reinterpret_cast<PartWeights<T, K>*>(shared + layout.weights) +
-           warp_id() * layout.weight_rows;
+    return reinterpret_cast<PartWeights<T, K>*>(shared) + warp_id() * layout.weight_rows;
   }
-  // The chunk's rows, and where one of them begins; those of the batch unless kVector.
-  using Offset = typename ChunkOffset<kVector>::type;
-  template <class Number>
-  __device__ __forceinline__ const Number* chunk_of(const Rows<const Number>& rows) const {
-    if constexpr (!kVector) return rows.data;
-    return rows.data + int64_t(blockIdx.x) * (layout.length * int(rows.row_stride));
+  __device__ __forceinline__ LabelList list() const {
+    return {counts, reinterpret_cast<uint16_t*>(shared + layout.list), listed, layout.length};
   }
-  template <class Number>
-  __device__ __forceinline__ Offset offset_in(const Rows<const Number>& rows, int position) const {
-    return Offset(kVector ? position : start() + position) * Offset(rows.row_stride);
+  // Called by one thread, before a barrier that comes before any of the rows.
+  __device__ __forceinline__ void prepare() const {
+    if constexpr (kVector) {
+      *chunk = {first_row(batch.logits), first_row(batch.weights)};
+    }
   }
-  template <class Number>
-  __device__ __forceinline__ const Number* row_of(const Rows<const Number>& rows,
-                                                  int position) const {
-    return chunk_of(rows) + offset_in(rows, position);
+  __device__ __forceinline__ const S* logits_of(int position) const {
+    if constexpr (kVector) return chunk->logits + position * int(batch.logits.row_stride);
+    return batch.logits.data + (start() + position) * batch.logits.row_stride;
   }
-  __device__ __forceinline__ uint16_t* list() const {
-    return reinterpret_cast<uint16_t*>(shared + layout.list);
-  }
-  // Parts that are staged at once, from `part` on.
-  __device__ __forceinline__ int parts_from(int part) const {
-    const int left = batch.parts - part;
-    return left < layout.staged_parts ? left : layout.staged_parts;
+  __device__ __forceinline__ const T* weights_of(int position) const {
+    if constexpr (kVector) return chunk->weights + position * int(batch.weights.row_stride);
+    return batch.weights.data + (start() + position) * batch.weights.row_stride;
   }
   // Of a contiguous [N, C].
   __device__ __forceinline__ const T* row_of(const T* rows, int position) const {
     const int classes = batch.classes;
     return rows + int64_t(blockIdx.x) * (layout.length * classes) + position * classes;
   }
-  // Asks for a sample's first weights, which are on their way while samples are listed. Without
-  // branches: several are asked for side by side.
-  __device__ __forceinline__ void prefetch_weights(int position, bool wanted) const {
-    if constexpr (kVector) {
-      constexpr int kSector = 32, kMost = kStagedParts * int(sizeof(T));
-      const int bytes = batch.weights.data ? batch.parts * int(sizeof(T)) : 0;
-      const auto* row = reinterpret_cast<const char*>(row_of(batch.weights, position));
-#pragma unroll
-      for (int at = 0; at < kMost; at += kSector) prefetch(row + at, wanted && at < bytes);
-    }
+  // The class whose column a sample's is: any where its label is none.
+  __device__ __forceinline__ int column_of(const ListedSample<K>& sample) const {
+    const int label = first_label() + sample.slot();
+    return label < batch.classes ? label : 0;
   }
-  __device__ __forceinline__ ListEntry entry(int at) const { return {list()[at]}; }
-  // Or what there is instead.
-  __device__ __forceinline__ int label_of(const ListEntry& entry) const {
-    if (entry.slot() == kRestSlot) {
-      return class_of(batch, label_at(batch.labels, start() + entry.position()));
-    }
-    const int label = first_label() + entry.slot();
+  // The parts of a column, and where those of the block's labels begin. So few that offsets have 32
+  // bits.
+  __device__ __forceinline__ const T* parts_of(const ListedSample<K>& sample) const {
+    return batch.columns + column_of(sample) * (batch.parts * batch.classes);
+  }
+  // Asks for the first columns of the block's labels. The others are left to the warps that need
+  // them, so that weights, which all products wait for, come before.
+  __device__ __forceinline__ void prefetch_columns() const {
+    constexpr int kSector = 32, kAhead = 8 * 1024;
+    const int bytes = labels() * batch.parts * batch.classes * int(sizeof(T));
+    const int at = kSector * static_cast<int>(threadIdx.x);
+    const T* const first = batch.columns + first_label() * (batch.parts * batch.classes);
+    if (at < bytes && at < kAhead) prefetch_near(reinterpret_cast<const char*>(first) + at);
+  }
+  // The class of a slot, or what there is instead.
+  __device__ __forceinline__ int label_of(int slot) const {
+    const int label = first_label() + slot;
     return label == batch.ignore_index ? kIgnored : label;
   }
-  // The class whose column it is, counted from the block's first: 0 where there is none.
-  __device__ __forceinline__ int column_of(const ListEntry& entry) const {
-    return entry.slot() == kRestSlot ? 0 : entry.slot();
+  __device__ __forceinline__ int label_of(const ListedSample<K>& sample) const {
+    if (sample.slot() < labels()) return label_of(sample.slot());
+    return class_of(batch, label_at(batch.labels, start() + sample.position()));
+  }
+
+ private:
+  template <class Number>
+  __device__ __forceinline__ const Number* first_row(const Rows<const Number>& rows) const {
+    return rows.data + start() * rows.row_stride;
   }
 };
+
+template <class S, int E, int K, bool kVector>
+__device__ __forceinline__ GroupedBlock<S, E, K, kVector> grouped_block(
+    const LabelBatch<S>& batch, const GroupedLayout& layout) {
+  PTD_DYNAMIC_SHARED(unsigned char, shared);
+  __shared__ unsigned counts[kGroupedSlots], listed[kLongestChunk / kWarp];
+  __shared__ ChunkRows<S> chunk;
+  return {batch, layout, shared, counts, listed, &chunk};
+}
 
 }  // namespace ptd

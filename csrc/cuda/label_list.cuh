@@ -1,5 +1,6 @@
-// The samples of a chunk that have one of a few neighbouring labels, in the order of their labels:
-// half of a block's warps look through the labels, and eight of them list the samples.
+// The samples of a chunk that have one of a few neighbouring labels, listed by label, in no
+// particular order: threads draw places in a label's list as they come. So no result may depend on
+// a sample's place.
 #pragma once
 
 #include "grouped_layout.h"
@@ -7,32 +8,6 @@
 #include "reduce.cuh"
 
 namespace ptd {
-
-// A listed sample: its position in the chunk, its slot, and whether it only fills up the K samples
-// of a warp.
-struct ListEntry {
-  uint16_t bits;
-
-  static constexpr int kPositionBits = 12;
-  static_assert(1 << kPositionBits == kLongestChunk && kGroupedSlots <= 8);
-
-  __device__ __forceinline__ int position() const { return bits & (kLongestChunk - 1); }
-  __device__ __forceinline__ int slot() const { return bits >> kPositionBits & 7; }
-  __device__ __forceinline__ bool fills() const { return bits >> 15; }
-};
-
-// What a warp sees of 32 labels of a chunk, a bit for each: whether they are listed, and the three
-// bits of their slot.
-struct alignas(16) FoundLabels {
-  unsigned listed, slot[3];
-
-  __device__ __forceinline__ unsigned in_slot(int s) const {
-    unsigned found = listed;
-#pragma unroll
-    for (int b = 0; b < 3; ++b) found &= slot[b] ^ (s >> b & 1 ? 0u : ~0u);
-    return found;
-  }
-};
 
 // Labels in halves of 32 bits.
 struct alignas(8) LongLabel {
@@ -43,128 +18,127 @@ struct ShortLabel {
   static constexpr unsigned high = 0;  // a negative one's low half is no class either
 };
 
-// The last warps of a block look through labels; the others have time for other work.
-constexpr int kFinders = kGroupedWarps / 2, kFirstFinder = kGroupedWarps - kFinders;
+// In shared memory.
+struct LabelList {
+  unsigned* counts;     // [kGroupedSlots], of what is listed; zero to begin with
+  uint16_t* positions;  // [slots, length], in the chunk
+  unsigned* listed;     // [length / 32]: a bit for each sample of the chunk
+  int length;
 
-__device__ __forceinline__ bool finds_labels() { return warp_id() >= kFirstFinder; }
+  __device__ __forceinline__ void add(int slot, int position) const {
+    positions[slot * length + atomicAdd(counts + slot, 1u)] = static_cast<uint16_t>(position);
+  }
 
-// The labels of a chunk, on their way, to the warps that look through them; kDense says that they
-// are neighbours.
-template <bool kDense, class Label>
-struct ChunkLabels {
-  static constexpr int kAtOnce = kWarp * kFinders, kSteps = kLongestChunk / kAtOnce;
-  static constexpr int kBetweenTests = 4;  // of whether there are more: these go side by side
-  Label label[kSteps];
-
-  __device__ __forceinline__ void load(const LabelView& view, int64_t start, int count) {
-    const auto* from = static_cast<const Label*>(view.data) + start * (kDense ? 1 : view.stride);
+  // All that is listed of the chunk's `samples`, in their order; returns how many that are. Called
+  // by a whole warp.
+  __device__ __forceinline__ unsigned write_in_order(int samples, uint16_t* to) const {  // shared
+    constexpr int kWords = kLongestChunk / kWarp / kWarp;
+    unsigned words[kWords], mine = 0;
 #pragma unroll
-    for (int t = 0; t < kSteps; ++t) {
-      label[t].low = 0;
-      if (at(t) < count) label[t] = from[kDense ? at(t) : at(t) * view.stride];
+    for (int w = 0; w < kWords; ++w) {
+      const int at = kWords * lane_id() + w;
+      words[w] = kWarp * at < samples ? listed[at] : 0;
+      mine += __popc(words[w]);
     }
-  }
-  __device__ __forceinline__ static int at(int t) {
-    return t * kAtOnce + static_cast<int>(threadIdx.x) - kWarp * kFirstFinder;
-  }
-  // Whether it is one of `size` from `first` on.
-  __device__ __forceinline__ bool is_within(int t, int first, int size) const {
-    return label[t].high == 0 && label[t].low - unsigned(first) < unsigned(size);
-  }
-
-  // Finds those of `labels` classes from `first` on and, if first is zero, those that are no class.
-  // visit(position, listed) for all.
-  template <class Visit>
-  __device__ __forceinline__ void find(int count, int classes, int first, int labels,
-                                       FoundLabels* found,  // shared
-                                       const Visit& visit) const {
+    unsigned up_to = mine;
 #pragma unroll
-    for (int t = 0; t < kSteps; ++t) {
-      if (t % kBetweenTests == 0 && t * kAtOnce >= count) break;
-      const bool is_there = at(t) < count;
-      bool listed = is_there && is_within(t, first, labels);
-      unsigned slot = label[t].low - unsigned(first);
-      if (first == 0 && is_there && !is_within(t, 0, classes)) {
-        listed = true;
-        slot = kRestSlot;
+    for (int offset = 1; offset < kWarp; offset *= 2) {
+      const unsigned below = __shfl_up_sync(0xffffffffu, up_to, offset);
+      if (lane_id() >= offset) up_to += below;
+    }
+    uint16_t* next = to + (up_to - mine);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int before_first = kWarp * (kWords * lane_id() + w) - 1;
+#pragma unroll 1
+      for (unsigned left = words[w]; left; left &= left - 1) {
+        *next++ = static_cast<uint16_t>(before_first + __ffs(static_cast<int>(left)));
       }
-      FoundLabels words;
-      words.listed = __ballot_sync(0xffffffffu, listed);
-#pragma unroll
-      for (int b = 0; b < 3; ++b) words.slot[b] = __ballot_sync(0xffffffffu, (slot & 1u << b) != 0);
-      if (lane_id() == 0) found[at(t) / kWarp] = words;
-      visit(at(t), listed);
     }
+    __syncwarp();
+    return __shfl_sync(0xffffffffu, up_to, kWarp - 1);
   }
 };
 
-// The last of these list, one to a slot.
-constexpr int kFirstLister = kGroupedWarps - kGroupedSlots;
+// The sample of a lane. K samples of a slot are an item, of a warp; the last one of a slot is
+// filled up by the slot's first sample. All in one register.
+template <int K>
+struct ListedSample {
+  unsigned bits;
 
-__device__ __forceinline__ bool lists_labels() { return warp_id() >= kFirstLister; }
+  static constexpr int kPositionBits = 12, kSlotAt = kPositionBits, kFillsAt = kSlotAt + 4;
+  static constexpr int kMoreAt = kFillsAt + 1, kItemAt = kMoreAt + 1;
+  static_assert(kLongestChunk == 1 << kPositionBits && kGroupedSlots < 1 << 4);
+  static_assert(kLongestChunk / K + kGroupedSlots < 1 << (32 - kItemAt));
 
-// Lists what was found among `count` labels, by the warps that do, in two steps with a barrier
-// between them; those before and after are left to the caller too.
-struct LabelList {
-  static constexpr int kWords = kLongestChunk / kWarp / kWarp;
-  unsigned words[kWords];  // of a lane, of its warp's slot
-  int before;              // in the slot, of the lanes before this one
-
-  __device__ __forceinline__ static int slot() { return warp_id() - kFirstLister; }
-
-  __device__ __forceinline__ void count(const FoundLabels* found, int count,
-                                        int* counts) {  // shared, [kGroupedSlots + 1]
-    FoundLabels all[kWords];
-#pragma unroll
-    for (int q = 0; q < kWords; ++q) {
-      const int t = kWarp * q + lane_id();
-      all[q].listed = 0;
-      if (kWarp * t < count) all[q] = found[t];
-    }
-    int mine = 0;
-#pragma unroll
-    for (int q = 0; q < kWords; ++q) {
-      words[q] = all[q].in_slot(slot());
-      mine += __popc(words[q]);
-    }
-    int up_to = mine;
-#pragma unroll
-    for (int offset = 1; offset < kWarp; offset *= 2) {
-      const int below = __shfl_up_sync(0xffffffffu, up_to, offset);
-      if (lane_id() >= offset) up_to += below;
-    }
-    if (lane_id() == kWarp - 1) counts[slot()] = up_to;
-    before = up_to - mine;
-  }
-
-  // Fills each slot's samples up to a multiple of K, and leaves in counts[kGroupedSlots] how many
-  // times K there are.
-  template <int K>
-  __device__ __forceinline__ void write(int* counts, uint16_t* list) const {
-    // Lane s has slot s.
-    const int in_slot = lane_id() < kGroupedSlots ? counts[lane_id()] : 0;
-    int items = (in_slot + K - 1) / K;
+  // Of a warp's item, or none.
+  __device__ __forceinline__ ListedSample(const LabelList& list, unsigned item) {
+    // Lane l has slot l % 8.
+    static_assert(kGroupedSlots == 8);
+    const unsigned lane = opaque(static_cast<unsigned>(lane_id()));  // what comes of it is not kept
+    const int own_slot = static_cast<int>(lane % kGroupedSlots);
+    const unsigned items = (list.counts[own_slot] + K - 1) / K;
+    unsigned up_to = items;
 #pragma unroll
     for (int offset = 1; offset < kGroupedSlots; offset *= 2) {
-      const int below = __shfl_up_sync(0xffffffffu, items, offset);
-      if (lane_id() >= offset) items += below;
+      const unsigned below = __shfl_up_sync(0xffffffffu, up_to, offset, kGroupedSlots);
+      if (own_slot >= offset) up_to += below;
     }
-    if (slot() == 0 && lane_id() == kGroupedSlots - 1) counts[kGroupedSlots] = items;
-    const int start = K * __shfl_sync(0xffffffffu, items - (in_slot + K - 1) / K, slot());
-    const int end = start + __shfl_sync(0xffffffffu, in_slot, slot());
-    const int bits = slot() << ListEntry::kPositionBits;
-    // The chunk's first sample fills up.
-    if (lane_id() < (start - end & (K - 1))) {
-      list[end + lane_id()] = static_cast<uint16_t>(0x8000 | bits);
-    }
-    uint16_t* at = list + start + before;
+    const unsigned earlier = __ballot_sync(0xffffffffu, up_to <= item) % (1u << kGroupedSlots);
+    const bool more = __any_sync(0xffffffffu, up_to > item + kGroupedWarps);
+    const int slot = __popc(earlier);
+    const unsigned before = __shfl_sync(0xffffffffu, up_to - items, slot);
+    bits = (item << 1 | unsigned(more)) << kMoreAt | unsigned(slot) << kSlotAt;
+    if (!exists()) return;
+    const unsigned place = K * (item - before) + lane / (kWarp / K);
+    const bool beyond = place >= list.counts[slot];
+    bits |=
+        unsigned(beyond) << kFillsAt | list.positions[slot * list.length + (beyond ? 0 : place)];
+  }
+
+  __device__ __forceinline__ bool exists() const { return slot() < kGroupedSlots; }
+  __device__ __forceinline__ int position() const { return static_cast<int>(bits % kLongestChunk); }
+  __device__ __forceinline__ int slot() const { return static_cast<int>(bits >> kSlotAt & 15); }
+  __device__ __forceinline__ bool fills() const { return bits >> kFillsAt & 1; }
+  // Whether the warp has an item after this one, and which.
+  __device__ __forceinline__ bool has_next() const { return bits >> kMoreAt & 1; }
+  __device__ __forceinline__ unsigned next() const { return (bits >> kItemAt) + kGroupedWarps; }
+};
+
+// The labels of a chunk, on their way; kDense says that they are neighbours.
+template <bool kDense, class Label>
+struct ChunkLabels {
+  static constexpr int kSteps = kLongestChunk / kGroupedThreads;
+  Label label[kSteps];
+
+  __device__ __forceinline__ void load(const LabelView& view, int64_t start, int count) {
+    const int64_t stride = kDense ? 1 : view.stride;
+    const auto* const from = opaque(static_cast<const Label*>(view.data) +
+                                    (start + static_cast<int>(threadIdx.x)) * stride);
 #pragma unroll
-    for (int q = 0; q < kWords; ++q) {
-      const int before_first = kWarp * (kWarp * q + lane_id()) + bits - 1;
-#pragma unroll 1
-      for (unsigned left = words[q]; left; left &= left - 1) {
-        *at++ = static_cast<uint16_t>(before_first + __ffs(left));
-      }
+    for (int t = 0; t < kSteps; ++t) {
+      if (at(t) < count) label[t] = read_once(from + t * kGroupedThreads * stride);
+    }
+  }
+  __device__ __forceinline__ static int at(int t) {
+    return t * kGroupedThreads + static_cast<int>(threadIdx.x);
+  }
+
+  // Lists those of `labels` classes from `first` on and, if first is zero, those that are no class
+  // in a slot of their own, the last.
+  __device__ __forceinline__ void list(int count, int classes, int first, int labels,
+                                       const LabelList& to) const {
+#pragma unroll
+    for (int t = 0; t < kSteps; ++t) {
+      if (t * kGroupedThreads >= count) break;
+      const bool is_there = at(t) < count;
+      const unsigned slot = label[t].low - unsigned(first);
+      bool listed = is_there && label[t].high == 0 && slot < unsigned(labels);
+      const bool is_class = label[t].high == 0 && label[t].low < unsigned(classes);
+      const bool is_rest = is_there && first == 0 && !is_class;
+      const unsigned word = __ballot_sync(0xffffffffu, listed || is_rest);
+      if (lane_id() == 0 && is_there) to.listed[unsigned(at(t)) / kWarp] = word;
+      if (listed || is_rest) to.add(is_rest ? labels : int(slot), at(t));
     }
   }
 };

@@ -147,11 +147,11 @@ __device__ __forceinline__ LossSums sum_block(const LossSums& seen, double (&scr
   return of_halves(lanes_sum<kHalf>(sum));
 }
 
-// Called once by one warp of every block; `seen`, in shared memory, are losses and weights that the
-// block has seen, in so many places.
-template <int kPlaces, class T>
+// Called once by one warp of every block. of_lane() are sums of what the block has seen, a share of
+// them in every lane.
+template <class T, class OfLane>
 __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, bool is_last,
-                                                    const double (*seen)[kPlaces]) {
+                                                    const OfLane& of_lane) {
   const unsigned blocks = blocks_of_grid(), block = block_of_grid();
   if (out.losses) {
     if (block == 0 && lane_id() == 0) *out.total_weight = T(0);
@@ -160,12 +160,9 @@ __device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, b
   // Those of other blocks are on their way while this one's are formed.
   BlocksOfThread left(out.partials, lane_id(), kWarp);
   if (is_last) left.ask(0);
-  LossSums sums{};
-#pragma unroll
-  for (int i = 0; i < kPlaces; i += kWarp) {
-    sums.add({seen[0][i + lane_id()], seen[1][i + lane_id()]});
-  }
-  sums = sum_warp(sums).with_one_nan();
+  const LossSums own = of_lane();
+  __syncwarp();
+  LossSums sums = sum_warp(own).with_one_nan();
   if (blocks > 1) {
     if (!is_last) {
       if (lane_id() == 0) sums.leave(out.partials, block);

@@ -4,6 +4,7 @@
 
 #include "blocks.h"
 #include "grouped.cuh"
+#include "strided.cuh"
 #include "wide.cuh"
 
 namespace ptd {
@@ -20,12 +21,18 @@ struct GroupedPlan {
   explicit GroupedPlan(const LabelBatch<S>& batch, bool is_loss = false)
       : vector(has_vectors(batch)),
         layout(grouped_layout(batch.samples, batch.classes, batch.parts,
-                              samples_of_warp(batch, is_loss), int(sizeof(Accumulation<S>)))),
+                              samples_of_warp(batch, is_loss), int(sizeof(Accumulation<S>)),
+                              is_loss)),
         grid(static_cast<unsigned>(layout.chunks),
              static_cast<unsigned>(label_groups(layout, batch.classes))),
         bytes(static_cast<size_t>(layout.bytes)) {}
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }
+  // Whether the losses, forward, are those of strided.cuh.
+  template <class S>
+  bool is_strided(const LabelBatch<S>& batch) const {
+    return vector && !batch.slack && batch.parts <= kStagedParts;
+  }
 
  private:
   template <class S>
@@ -45,7 +52,9 @@ struct GroupedPlan {
   int samples_of_warp(const LabelBatch<S>& batch, bool is_loss) const {
     using T = Accumulation<S>;
     if (batch.classes <= kWarp) return kGroupedSamples<T, 1>;
-    return is_loss && vector ? kGroupedLossSamples<T, 4, true> : kGroupedSamples<T, 4>;
+    if (!is_loss || !vector) return kGroupedSamples<T, 4>;
+    if (is_strided(batch)) return kStridedSamples;
+    return batch.slack ? kGroupedLossSamples<T, 4, true, true> : kGroupedSamples<T, 4>;
   }
 };
 
@@ -76,6 +85,20 @@ void with_grouped(const LabelBatch<S>& batch, const GroupedPlan& plan, const Run
   if constexpr (sizeof(Accumulation<S>) == 4) {
     if (plan.vector) return with.template operator()<4, true>();
     return with.template operator()<4, false>();
+  }
+}
+
+// run.template operator()<A>(), for more than 32 classes: A times 32, and some left over.
+template <class Run>
+void with_strided(int classes, const Run& run) {
+  static_assert(kGroupedMaxClasses == 128);
+  switch ((classes - 1) / kWarp) {
+    case 1:
+      return run.template operator()<1>();
+    case 2:
+      return run.template operator()<2>();
+    default:
+      return run.template operator()<3>();
   }
 }
 

@@ -1,13 +1,15 @@
-// A warp with K samples, two or four, and 32 / K lanes for each of them: lane l of sample s has the
-// K E classes
+// A warp with K samples, two or four, and E classes in each of its lanes: lane l has
 //
-//   E l + (32 E / K) (c ^ s) + 0 ... E - 1,   c < K
+//   E l + e   if rows are vectors of E classes (kVector),   l + 32 e   if not,   e < E
 //
-// where E is 1 for up to 32 classes and 4 for up to 128. The order, different for each sample, is
-// what shuffles leave behind that take the classes from all 32 lanes to a sample's own.
+// where E is 1 for up to 32 classes and 4 for up to 128. Then again, a sample has 32 / K lanes of
+// its own, which have the classes of lanes l ^ (32 / K) c, c < K, for l the lane itself. The order,
+// different for each sample, is what shuffles leave behind that take the classes from all 32 lanes
+// to a sample's own.
 #pragma once
 
 #include "column.cuh"
+#include "grouped_layout.h"
 
 namespace ptd {
 
@@ -24,6 +26,7 @@ __device__ __forceinline__ int sample_lane() {
 // Lanes that have the same sample; all of a warp take part.
 template <class T, int K>
 struct SampleTeam {
+  static constexpr int kRuns = K;
   __device__ __forceinline__ T sum(T x) const {
 #pragma unroll
     for (int o = kWarp / K / 2; o > 0; o /= 2) x += __shfl_xor_sync(0xffffffffu, x, o);
@@ -36,46 +39,71 @@ struct SampleTeam {
   }
 };
 
-template <class T, int E, int K>
+template <int E, bool kVector>
+__device__ __forceinline__ int class_of_lane(int lane, int e) {
+  return kVector ? E * lane + e : lane + kWarp * e;
+}
+
+template <class T, int E, int K, bool kVector>
 __device__ __forceinline__ Share<T, E * K> sample_share() {
+  const int lane = opaque(lane_id());  // what comes of it is not kept
   Share<T, E * K> share;
   share.run = E;
-  share.first = E * sample_lane<K>();
-  share.step = E * (kWarp / K);
-  share.flip = own_sample<K>();
+  share.apart = kVector ? 1 : kWarp;
+  share.first = class_of_lane<E, kVector>(lane, 0);
+  share.step = 0;
+  share.flip = class_of_lane<E, kVector>(kWarp / K, 0);  // a power of two
   return share;
 }
 
-// A lane's classes of a row, `beyond` past the last. kVector: rows are whole vectors of four.
-template <bool kVector, class S, class Offset, class T, int V>
-__device__ __forceinline__ void load_sample(const S* rows, Offset row, int64_t stride, int classes,
-                                            T beyond, const Share<T, V>& share, T (&to)[V]) {
+// A lane's logits of a row, -infinity past the last class. kVector: rows are whole vectors of four,
+// and past the last class there is anything until leave_out_beyond is called.
+template <bool kVector, class S, class T, int V>
+__device__ __forceinline__ void load_sample(const S* row, int64_t stride, int classes,
+                                            const Share<T, V>& share, T (&to)[V]) {
   if constexpr (kVector) {
     static_assert(V % 4 == 0);
+    row = opaque(row);  // offsets are added to it, and not to what it came from
 #pragma unroll
     for (int v = 0; v < V; v += 4) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) to[v + e] = beyond;
-      if (share.index(v) >= classes) continue;
-      const auto four = *reinterpret_cast<const Vector<S, 4>*>(rows + (row + share.index(v)));
+      const int within = share.index(v) < classes ? share.index(v) : 0;
+      const auto four = read_once(reinterpret_cast<const Vector<S, 4>*>(row + within));
 #pragma unroll
       for (int e = 0; e < 4; ++e) to[v + e] = load<T>(four.of + e);
     }
   } else {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      to[v] = beyond;
-      if (share.index(v) < classes) to[v] = load<T>(rows + (row + share.index(v) * stride));
+      to[v] = -infinity<T>();
+      if (share.index(v) < classes) to[v] = load<T>(row + share.index(v) * stride);
     }
   }
 }
 
-// Asks for a lane's classes of a row.
-template <class S, class T, int V>
-__device__ __forceinline__ void prefetch_sample(const S* row, int classes,
-                                                const Share<T, V>& share) {
+// By selects, which wait for the logits: not before other work is done.
+template <bool kVector, class T, int V>
+__device__ __forceinline__ void leave_out_beyond(int classes, Share<T, V>& share) {
+  if constexpr (kVector) {
 #pragma unroll
-  for (int v = 0; v < V; v += 4) prefetch(row + share.index(v), share.index(v) < classes);
+    for (int v = 0; v < V; v += 4) {
+      const bool beyond = share.index(v) >= opaque(classes);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) share.z[v + e] = beyond ? -infinity<T>() : share.z[v + e];
+    }
+  }
+}
+
+// Asks for a row, of neighbours, of each lane's own sample.
+template <int K, class S>
+__device__ __forceinline__ void prefetch_row(const S* row, int classes) {
+  constexpr int kSector = 32, kAtOnce = kSector * (kWarp / K);
+  const int thread = opaque(static_cast<int>(threadIdx.x));  // what comes of it is not kept
+  const int own = kSector * (thread % (kWarp / K)), bytes = classes * int(sizeof(S));
+  const char* const from = opaque(reinterpret_cast<const char*>(row) + own);
+#pragma unroll
+  for (int at = 0; at < kGroupedMaxClasses * int(sizeof(S)); at += kAtOnce) {
+    prefetch(from + at, own + at < bytes);
+  }
 }
 
 // Loads a lane's classes of a row one after the other, zero past the last: get(v) in the order of

@@ -105,6 +105,69 @@ __device__ __forceinline__ void prefetch(const void* address, bool wanted = true
 #endif
 }
 
+// The same, so that it is in this multiprocessor's first-level cache.
+__device__ __forceinline__ void prefetch_near(const void* address) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L1 [%0];" : : "l"(address));
+#else
+  static_cast<void>(address);
+#endif
+}
+
+#if defined(__CUDA_ARCH__)
+template <int kBytes>
+struct Bits;
+template <>
+struct Bits<2> {
+  using type = unsigned short;
+};
+template <>
+struct Bits<4> {
+  using type = unsigned;
+};
+template <>
+struct Bits<8> {
+  using type = uint2;
+};
+template <>
+struct Bits<16> {
+  using type = uint4;
+};
+#endif
+
+// What is at an address of global memory, and is not read again: it takes no room in the
+// first-level cache.
+template <class X>
+__device__ __forceinline__ X read_once(const X* from) {
+#if defined(__CUDA_ARCH__)
+  using Word = typename Bits<sizeof(X)>::type;
+  const Word bits = __ldcg(reinterpret_cast<const Word*>(from));
+  X x;
+  memcpy(&x, &bits, sizeof(X));
+  return x;
+#else
+  return *from;
+#endif
+}
+template <class T, class S>
+__device__ __forceinline__ T load_once(const S* from) {
+  const S x = read_once(from);
+  return load<T>(&x);
+}
+// What is read again and again, and written by nobody.
+template <class X>
+__device__ __forceinline__ X read_often(const X* from) {
+#if defined(__CUDA_ARCH__)
+  using Word = typename Bits<sizeof(X)>::type;
+  const Word bits = __ldg(reinterpret_cast<const Word*>(from));
+  X x;
+  memcpy(&x, &bits, sizeof(X));
+  return x;
+#else
+  return *from;
+#endif
+}
+
 // The same number, of which the compiler knows nothing: what is computed from it is computed where
 // it stands, and not kept in registers from before.
 template <class T>
@@ -120,23 +183,36 @@ __device__ __forceinline__ T opaque(T x) {
 #endif
   return x;
 }
+template <class T>
+__device__ __forceinline__ const T* opaque(const T* x) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(x));
+#endif
+  return x;
+}
+
+// 2^x to a few units in the last place. Results below 2^-126 are zero.
+__device__ __forceinline__ float quick_exp2(float x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#elif defined(PTD_CUDA_EMULATOR)
+  const float result = exp2f(x);
+  return result < 0x1p-126f ? 0.0f : result;
+#else
+  return x;  // nvcc's pass over the host code, which never gets here
+#endif
+}
 
 // exp(x), wrong by what rounding x to a float would make it wrong by, and a few units in the last
 // place. Results below 2^-126 are zero.
-__device__ __forceinline__ float quick_exp(float x) {
-  const float exponent = x * 1.4426950408889634f;
-#if defined(__CUDA_ARCH__)
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
-  return result;
-#elif defined(PTD_CUDA_EMULATOR)
-  const float result = exp2f(exponent);
-  return result < 0x1p-126f ? 0.0f : result;
-#else
-  return exponent;  // nvcc's pass over the host code, which never gets here
-#endif
-}
+__device__ __forceinline__ float quick_exp(float x) { return quick_exp2(x * 1.4426950408889634f); }
 __device__ __forceinline__ double quick_exp(double x) { return exp(x); }
+
+// x y, rounded: not part of a multiply-add.
+__device__ __forceinline__ float rounded_product(float x, float y) { return __fmul_rn(x, y); }
+__device__ __forceinline__ double rounded_product(double x, double y) { return __dmul_rn(x, y); }
 
 // x / y to a few units in the last place; zero if y is above 2^126.
 __device__ __forceinline__ float quick_quotient(float x, float y) { return __fdividef(x, y); }

@@ -7,49 +7,121 @@
 //   backward   N (2 l C + s R + 8) + s R C^2        with slack + s (N C + C^2)
 // that is 4.8 and 8.1 MB at (N, C, R) = (8192, 100, 20).
 //
-// Thread mappings, by the number of classes (grouped.cuh, wide.cuh):
-//   grouped   C <= 128    a block per few labels and chunk of samples, column y in shared memory.
-//                         Moves what must move; from L2, the labels once per group of classes, the
-//                         parts once per chunk.
+// Thread mappings, by the number of classes (grouped.cuh, strided.cuh, wide.cuh):
+//   grouped   C <= 128    a block per few labels and chunk of samples, column y in the first-level
+//                         cache. Moves what must move; from L2, the labels once per group of
+//                         classes, the parts once per chunk.
+//   strided   the same, forward without slack, for C from 33 on, R up to 32 and whole vectors
 //   wide      the rest    a block per sample, column y from L2 for each.
 // With slack, row_sums.h goes first.
 #pragma once
 
 #include "grouped.cuh"
 #include "loss_mean.cuh"
+#include "strided.cuh"
 #include "transition_loss_sample.cuh"
 #include "wide.cuh"
 
 namespace ptd {
+
+// The losses of a block's listed samples, in shared memory by position in the chunk, and their sum.
+template <class Block>
+struct ListedLosses {
+  using T = typename Block::T;
+  const Block& block;
+
+  __device__ __forceinline__ T& of(int position) const {
+    return reinterpret_cast<T*>(block.shared + block.layout.losses)[position];
+  }
+
+  // Called by all threads when theirs are there.
+  __device__ __forceinline__ void finish(const LossRule<T>& rule, const LossOutputs<T>& out) const {
+    __shared__ bool is_last;
+    __shared__ unsigned count;
+    __shared__ double total_weight;
+    // The last warp has least to do: what does not wait for losses is done while others are at
+    // work. They are added up in the order of the samples, whatever that of their list.
+    if (warp_id() == kGroupedWarps - 1) {
+      if (lane_id() == 0) is_last = draws_last_ticket(out);
+      const unsigned listed = block.list().write_in_order(block.samples(), order());
+      const double weight = lanes_sum<kGroupedSlots>(weight_of_slot(rule));
+      if (lane_id() == 0) {
+        count = listed;
+        total_weight = weight;
+      }
+    }
+    __syncthreads();
+    if (warp_id() > 0) return;
+    finish_loss_by_warp(out, is_last, [&] {
+      return LossSums{sum_of_lane(count), lane_id() == 0 ? total_weight : 0.0};
+    });
+  }
+
+ private:
+  __device__ __forceinline__ uint16_t* order() const {
+    return reinterpret_cast<uint16_t*>(block.shared + block.layout.order);
+  }
+  // Of all samples in slot l % 8, for lane l.
+  __device__ __forceinline__ double weight_of_slot(const LossRule<T>& rule) const {
+    const int slot = lane_id() % kGroupedSlots, label = block.label_of(slot);
+    const unsigned samples = block.counts[slot];
+    if (samples == 0 || slot >= block.labels() || label < 0) return 0.0;
+    return samples * double(class_weight_of(rule, label));
+  }
+  __device__ __forceinline__ double sum_of_lane(unsigned samples) const {
+    constexpr int kAtOnce = 4;
+    double sum = 0.0;
+#pragma unroll 1
+    for (unsigned at = lane_id(); at < samples; at += kAtOnce * kWarp) {
+      T some[kAtOnce];
+#pragma unroll
+      for (int a = 0; a < kAtOnce; ++a) {
+        some[a] = at + a * kWarp < samples ? of(order()[at + a * kWarp]) : T(0);
+      }
+#pragma unroll
+      for (int a = 0; a < kAtOnce; ++a) sum += double(some[a]);
+    }
+    return sum;
+  }
+};
 
 template <class S, int E, bool kVector, bool kSlack>
 __global__ void __launch_bounds__(kGroupedThreads, 1)
     transition_loss_grouped(LabelBatch<S> batch, GroupedLayout layout,
                             LossRule<Accumulation<S>> rule, LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
-  constexpr int K = kGroupedLossSamples<T, E, kVector>, V = E * K;
-  constexpr int kPlaces = K * kGroupedWarps;
-  // What the first lane of each sample's has seen.
-  PTD_DYNAMIC_SHARED(unsigned char, shared);
-  auto* const seen = reinterpret_cast<double (*)[kPlaces]>(shared + layout.seen);
-  if (threadIdx.x < kPlaces) seen[0][threadIdx.x] = seen[1][threadIdx.x] = 0.0;
+  constexpr int K = kGroupedLossSamples<T, E, kVector, kSlack>, V = E * K;
+  const auto block = grouped_block<S, E, K, kVector>(batch, layout);
+  const ListedLosses<GroupedBlock<S, E, K, kVector>> losses{block};
   SampleTeam<T, K> team;
-  for_each_grouped<S, E, K, kVector, kSlack>(
-      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
+  for_each_grouped<kSlack>(
+      block, [&](const ListedSample<K>& sample, int label, const Share<T, V>& share) {
         const T loss = loss_of(batch, rule, share, label, team);
-        if (sample_lane<K>() != 0 || !sample.counts) return;
-        const int place = opaque(static_cast<int>(threadIdx.x)) / (kWarp / K);  // not kept
-        LossSums sums{seen[0][place], seen[1][place]};
-        sums.add(counted(rule, out, sample.n, label, loss));
-        seen[0][place] = sums.loss;
-        seen[1][place] = sums.weight;
+        if (sample_lane<K>() != 0 || sample.fills()) return;
+        const int position = sample.position();
+        losses.of(position) = T(counted(rule, out, block.start() + position, label, loss).loss);
       });
-  // The last warp has least to do: its ticket is on its way while others are at work.
-  __shared__ bool is_last;
-  if (threadIdx.x == kGroupedThreads - kWarp) is_last = draws_last_ticket(out);
-  __syncthreads();
-  if (warp_id() > 0) return;
-  finish_loss_by_warp<kPlaces>(out, is_last, seen);
+  losses.finish(rule, out);
+}
+
+template <class S, int A>
+__global__ void __launch_bounds__(kGroupedThreads, 1)
+    transition_loss_strided(LabelBatch<S> batch, GroupedLayout layout, LossRule<float> rule,
+                            LossOutputs<float> out) {
+  const auto block = grouped_block<S, 4, 4, true>(batch, layout);
+  const ListedLosses<StridedBlock<S>> losses{block};
+  for_each_strided<A>(block, [&](const ListedSample<4>& sample, const LeftOver& left,
+                                 WarpSamples<A>& samples) {
+    const bool is_forward = rule.importance == kForward;
+    const ColumnSums<float> sums = samples.sums(left, Smoothing<float>(batch), !is_forward);
+    const int position = sample.position(), label = block.label_of(sample);
+    const float z_y =
+        is_forward ? 0.0f : load_once<float>(block.logits_of(position) + block.column_of(sample));
+    const float loss = loss_terms(sums, z_y, rule.importance, rule.max_importance).loss;
+    if (sample_lane<4>() != 0 || sample.fills()) return;
+    losses.of(position) = float(counted(rule, out, block.start() + position, label, loss).loss);
+  });
+  losses.finish(rule, out);
 }
 
 template <class S, int V>
@@ -72,19 +144,19 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
                                      LossRule<Accumulation<S>> rule, LossGradients<S> grads) {
   using T = Accumulation<S>;
   constexpr int K = kGroupedSamples<T, E>, V = E * K;
+  const auto block = grouped_block<S, E, K, kVector>(batch, layout);
   SampleTeam<T, K> team;
-  for_each_grouped<S, E, K, kVector, kSlack>(
-      batch, layout, [&](const GroupedSample& sample, int label, const Share<T, V>& share) {
-        const int64_t n = sample.n;
-        S* const row = sample.counts && grads.logits ? grads.logits + n * batch.classes : nullptr;
-        SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
-        gradients_of<E == 1>(
-            batch, rule, grads, share, n, label, team,
-            [&](int v, T dz) { dz_row.put(share, v, dz); },
-            [&](int v, T du) {
-              if (sample.counts) write_factors<kSlack>(batch, grads.column, share, n, v, du);
-            });
-      });
+  for_each_grouped<kSlack>(block, [&](const ListedSample<K>& sample, int label,
+                                      const Share<T, V>& share) {
+    const int64_t n = block.start() + sample.position();
+    S* const row = !sample.fills() && grads.logits ? grads.logits + n * batch.classes : nullptr;
+    SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
+    gradients_of<E == 1>(
+        batch, rule, grads, share, n, label, team, [&](int v, T dz) { dz_row.put(share, v, dz); },
+        [&](int v, T du) {
+          if (!sample.fills()) write_factors<kSlack>(batch, grads.column, share, n, v, du);
+        });
+  });
 }
 
 template <class S, int V>
@@ -120,7 +192,13 @@ __global__ void __launch_bounds__(kWideThreads)
                                                       LossOutputs<Accumulation<S>>);            \
   template __global__ void transition_loss_backward_wide<S, V>(                                 \
       LabelBatch<S>, LossRule<Accumulation<S>>, LossGradients<S>);
+#define PTD_STRIDED(S, A)                                                              \
+  template __global__ void transition_loss_strided<S, A>(LabelBatch<S>, GroupedLayout, \
+                                                         LossRule<float>, LossOutputs<float>);
 #define PTD_ALL_FLOAT(S)          \
+  PTD_STRIDED(S, 1)               \
+  PTD_STRIDED(S, 2)               \
+  PTD_STRIDED(S, 3)               \
   PTD_GROUPED(S, 1, false, false) \
   PTD_GROUPED(S, 1, false, true)  \
   PTD_GROUPED(S, 4, false, false) \
