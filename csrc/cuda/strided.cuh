@@ -34,8 +34,8 @@ struct StridedPart {
   }
 };
 
-// sums += the next `count` parts of a column; kEven says that these are pairs.
-template <bool kEven, int A>
+// sums += the next `count` parts of a column.
+template <int A>
 __device__ __forceinline__ void add_strided(int count, int classes, const float*& column,
                                             const Vector<float, 4>*& weights,  // shared
                                             float (&sums)[4][A + 1]) {
@@ -48,12 +48,8 @@ __device__ __forceinline__ void add_strided(int count, int classes, const float*
     first.add_to(sums);
     second.add_to(sums);
   }
-  if constexpr (!kEven) {
 #pragma unroll 1
-    for (; count > 0; --count, column += classes) {
-      StridedPart<A>(column, weights++).add_to(sums);
-    }
-  }
+  for (; count > 0; --count, column += classes) StridedPart<A>(column, weights++).add_to(sums);
 }
 
 // visit(sample, left, samples) for all items of a warp; `sample` is the lane's own.
@@ -82,8 +78,8 @@ __device__ __forceinline__ void for_each_strided(const StridedBlock<S>& block, c
     }
     const float* column = block.parts_of(sample) + opaque(lane_id());
     const Vector<float, 4>* weights = block.weights();
-    // Logits after columns, of which some go first.
-    add_strided<true, A>(parts / 4 * 2, classes, column, weights, samples.column);
+    add_strided<A>(parts, classes, column, weights, samples.column);
+    // Logits now: what is asked for is answered in order, and the products wait for columns alone.
     {
       const LeftOver left = left_over();
       const int lane = opaque(lane_id());
@@ -97,7 +93,6 @@ __device__ __forceinline__ void for_each_strided(const StridedBlock<S>& block, c
         samples.z[s][A] = load_once<float>(row + kWarp * A + left.index());
       }
     }
-    add_strided<false, A>(parts - parts / 4 * 2, classes, column, weights, samples.column);
     // The left-over class, of every so many parts; what is added is past the last of them.
     const LeftOver left = left_over();
     if (left.has()) {

@@ -1,0 +1,61 @@
+"""The losses of up to 128 classes, whose samples a block of threads lists by label."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from cuda_labels import IMPORTANCES, NAMES, batch_of, run_loss
+from emulator.harness import compiler
+from emulator.launches import recording
+from test_cuda_transition_loss import check
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+
+
+def few_labels(n, c, r, slack=None, **options):
+    """Of three labels, so that each has more samples than a warp takes at a time."""
+    batch = batch_of(n, c, r, slack, seed=c + r, **options)
+    return replace(batch, labels=batch.labels % 3 + c - 3)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1e-8])
+@pytest.mark.parametrize("r", [0, 1, 5, 32])
+@pytest.mark.parametrize("c", [36, 52, 64, 68, 96, 124, 128])
+def test_classes_left_over_of_32(c, r, smoothing):
+    """From 4 to 32, which lanes share out by parts."""
+    batch = few_labels(23, c, r, smoothing=smoothing)
+    with recording() as launches:
+        check(batch, wanted=("logits",), importance=IMPORTANCES[r % 3])
+    assert launches[0].kernel == f"transition_loss_strided<float, {(c - 1) // 32}>"
+
+
+@pytest.mark.parametrize("importance", IMPORTANCES)
+@pytest.mark.parametrize("smoothing", [0.0, 1e-8])
+@pytest.mark.parametrize("by", [3e5, -3e5, 3e6, -3e6])
+def test_logits_far_from_zero(by, smoothing, importance):
+    """On either side of 2^20, beyond which logits are taken relative to the largest."""
+    batch = few_labels(9, 68, 3, smoothing=smoothing)
+    batch = replace(batch, logits=(batch.logits + by))
+    check(batch, wanted=("logits",), importance=importance)
+
+
+@pytest.mark.parametrize("r", [33, 70])
+@pytest.mark.parametrize("c", [20, 36, 37])
+def test_more_parts_than_are_staged_at_once(c, r):
+    check(few_labels(23, c, r), wanted=("logits",))
+    check(few_labels(23, c, r, 0.1), wanted=("logits",))
+
+
+@pytest.mark.parametrize("slack", [None, 0.05])
+@pytest.mark.parametrize("c", [20, 37, 100])
+def test_order_of_the_list(c, slack):
+    """Threads draw places as they come; nothing depends on it, to the bit."""
+    batch = few_labels(150, c, 3, slack)
+    class_weight = torch.rand(c, generator=torch.manual_seed(c))
+    first, *others = (
+        run_loss(batch, wanted=NAMES, seed=seed, switch_probability=0.05, class_weight=class_weight)
+        for seed in range(3)
+    )
+    for loss, grads in others:
+        assert torch.equal(loss, first[0])
+        assert all(torch.equal(grads[name], first[1][name]) for name in grads)
