@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import sys
 
 import cuda_labels
@@ -47,10 +48,14 @@ def moved(case: Case, full: Launch) -> Moved:
         elif "noisy" in case.kernel:
             batch, grad = noisy.batch_of(n, c, r, case.slack), torch.randn(n, c)
             noisy.run_tiled(batch, grad)
-        elif "clean" in case.kernel:
-            cuda_labels.run_posterior(cuda_labels.batch_of(n, c, r, slack), torch.randn(n, c))
         else:
-            cuda_labels.run_loss(cuda_labels.batch_of(n, c, r, slack))
+            # All labels, for their columns to be read.
+            labelled = cuda_labels.batch_of(n, c, r, slack)
+            labelled = dataclasses.replace(labelled, labels=torch.arange(n) % c)
+            if "clean" in case.kernel:
+                cuda_labels.run_posterior(labelled, torch.randn(n, c))
+            else:
+                cuda_labels.run_loss(labelled)
     launch = next(launch for launch in launches if launch.kernel == case.kernel)
     result = moved_by(launch, n, c, r, case.slack, False, case.n)
     name = case.kernel.split("<")[0]
@@ -63,4 +68,6 @@ def few(case: Case) -> int:
     """Samples that are run in seconds."""
     if case.c == 10:
         return 1024
-    return 32 if "noisy" in case.kernel or case.slack else 512
+    if "noisy" in case.kernel:
+        return 32
+    return case.c if case.slack else 512
