@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from cuda_labels import IMPORTANCES, NAMES, batch_of, run_loss
+from cuda_labels import IMPORTANCES, NAMES, batch_of, run_loss, run_posterior
 from emulator.harness import compiler
 from emulator.launches import recording
 from test_cuda_transition_loss import check
@@ -46,16 +46,39 @@ def test_more_parts_than_are_staged_at_once(c, r):
     check(few_labels(23, c, r, 0.1), wanted=("logits",))
 
 
+@pytest.mark.parametrize("importance", IMPORTANCES)
+def test_far_class_that_cannot_give_the_label(importance):
+    """Without smoothing: what is left of the others does not depend on how far it is."""
+    batch = few_labels(23, 68, 3, smoothing=0.0)
+    batch.logits[::2, 0] = 1e8
+    batch.parts[:, 0] = torch.eye(68)[0]
+    check(batch, wanted=("logits",), importance=importance, reduction="none")
+
+
 @pytest.mark.parametrize("slack", [None, 0.05])
 @pytest.mark.parametrize("c", [20, 37, 100])
 def test_order_of_the_list(c, slack):
     """Threads draw places as they come; nothing depends on it, to the bit."""
     batch = few_labels(150, c, 3, slack)
-    class_weight = torch.rand(c, generator=torch.manual_seed(c))
+    batch.logits[3, 5] += 3e6  # its neighbours in the list are not always the same
+    grad = torch.randn(150, c, generator=torch.manual_seed(c))
     first, *others = (
-        run_loss(batch, wanted=NAMES, seed=seed, switch_probability=0.05, class_weight=class_weight)
+        run_loss(batch, wanted=NAMES, reduction="none", seed=seed)
+        + run_posterior(batch, grad, wanted=NAMES, seed=seed)
         for seed in range(3)
     )
-    for loss, grads in others:
+    for loss, loss_grads, posterior, posterior_grads in others:
         assert torch.equal(loss, first[0])
-        assert all(torch.equal(grads[name], first[1][name]) for name in grads)
+        assert torch.equal(posterior, first[2])
+        for grads, expected in ((loss_grads, first[1]), (posterior_grads, first[3])):
+            assert all(torch.equal(grads[name], expected[name]) for name in grads)
+
+
+def test_order_of_the_sum():
+    batch = few_labels(150, 100, 3)
+    class_weight = torch.rand(100, generator=torch.manual_seed(1))
+    means = [
+        run_loss(batch, seed=seed, switch_probability=0.05, class_weight=class_weight)[0]
+        for seed in range(3)
+    ]
+    assert means[0] == means[1] == means[2]

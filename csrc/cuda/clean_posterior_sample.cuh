@@ -43,10 +43,10 @@ __device__ __forceinline__ void posterior_gradient(const LabelBatch<S>& batch, S
   open_column(label, share);
   const Smoothing<T> smooth(batch);
   Posterior<T, V, kKept> posterior(share, smooth, team);
-  T dot = T(0);
+  ShareSum<T, V, Team::kRuns> dot;
 #pragma unroll
-  for (int v = 0; v < V; ++v) dot += grad_at(v) * posterior.q(share, smooth, v);
-  const T mean = team.sum(dot);
+  for (int v = 0; v < V; ++v) dot.add_product(v, grad_at(v), posterior.q(share, smooth, v));
+  const T mean = team.sum(dot.sum());
   posterior.e.forget();
   // A label that does not count has no column, and a bad one no gradient at all.
   const auto grad_u = [&](int v, T above) {

@@ -1,8 +1,8 @@
 // Four samples of a label that share a warp. Lane l has classes l, l + 32, ... of all four, A of
 // them, and what is left over at the end, at most 32 classes, is shared out by parts: with b of
 // them, lane l has class 32 A + l % b, and of its column of T(x) every (32 / b)th part only, from
-// l / b on. So no lane is idle, and nothing has to be put together: a loss is a sum over classes of
-// what is linear in the column.
+// l / b on. So few lanes are idle, and nothing has to be put together: a loss is a sum over classes
+// of what is linear in the column.
 //
 // What is needed once per sample is computed by eight lanes of its own (sample_lanes.cuh), for all
 // four at a time.
@@ -74,26 +74,27 @@ struct WarpSamples {
     // exp(z - top) is 2^(z log2(e) - scaled), by one multiply-add, but for a power of two that
     // rounding `scaled` leaves: it is the same for all classes, and near one for a moderate top.
     constexpr float kLog2E = 1.4426950408889634f, kMostTop = 0x1p20f;
-    float top = largest(left, [](float) { return true; }), base = 0.0f;
-    if (__any_sync(0xffffffffu, !(fabsf(top) <= kMostTop))) {
-      base = top;
-      top = 0.0f;
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        const float base_s = of_sample(base, s);
-#pragma unroll
-        for (int e = 0; e <= A; ++e) z[s][e] -= base_s;
-      }
-    }
-    float column_top = top;
+    const float top = largest(left, [](float) { return true; });
+    ColumnSums<float> sums{top, top, 0.0f, 0.0f};
     const bool leaves_out = !(smooth.floor > 0.0f);  // smoothing leaves no class out
     if (leaves_out) {
       complete(left);
       const float open_top = largest(left, [](float entry) { return entry > 0.0f; });
       // A column without mass: nothing of it overflows, and its sum is zero.
-      if (open_top > -infinity<float>()) column_top = open_top;
+      if (open_top > -infinity<float>()) sums.column_shift = open_top;
+      sums.column_sum = open_column_sum(left, smooth, sums.column_shift);
     }
-    const float scaled = top * kLog2E;
+    // Where the top is not moderate, logits are taken relative to it.
+    const bool far = !(fabsf(top) <= kMostTop);
+    if (__any_sync(0xffffffffu, far)) {
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        const float base = of_sample(far ? top : 0.0f, s);
+#pragma unroll
+        for (int e = 0; e <= A; ++e) z[s][e] -= base;
+      }
+    }
+    const float near_top = far ? 0.0f : top, scaled = near_top * kLog2E;
     float of_exps[4], of_column[4];
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
@@ -109,12 +110,11 @@ struct WarpSamples {
         of_column[s] += exps[e] * column[s][e];
       }
     }
-    if (leaves_out) open_column_sums(left, smooth, column_top, of_column);
-    ColumnSums<float> sums{base + top, base + column_top, sum_to_own_lanes(of_exps),
-                           sum_to_own_lanes(of_column)};
-    if (!leaves_out) sums.column_sum = smooth.scale * sums.column_sum + smooth.floor * sums.exp_sum;
+    sums.exp_sum = sum_to_own_lanes(of_exps);
+    const float column_sum = sum_to_own_lanes(of_column);
+    if (!leaves_out) sums.column_sum = smooth.scale * column_sum + smooth.floor * sums.exp_sum;
     if (exactly || leaves_out) {
-      const float factor = quick_exp2(-fmaf(top, kLog2E, -scaled));
+      const float factor = quick_exp2(-fmaf(near_top, kLog2E, -scaled));
       sums.exp_sum *= factor;
       if (!leaves_out) sums.column_sum *= factor;
     }
@@ -137,10 +137,11 @@ struct WarpSamples {
     return max_to_own_lanes(tops);
   }
 
-  // A lane's sums for the column where classes have no part in it.
-  __device__ __forceinline__ void open_column_sums(const LeftOver& left,
-                                                   const Smoothing<float>& smooth, float column_top,
-                                                   float (&of_column)[4]) const {
+  // U of the lane's own sample, where classes may have no part in the column.
+  __device__ __forceinline__ float open_column_sum(const LeftOver& left,
+                                                   const Smoothing<float>& smooth,
+                                                   float column_top) const {
+    float of_column[4];
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
       const float column_top_s = of_sample(column_top, s);
@@ -152,6 +153,7 @@ struct WarpSamples {
         if (counts) of_column[s] += quick_exp(z[s][e] - column_top_s) * u;
       }
     }
+    return sum_to_own_lanes(of_column);
   }
 
   // Puts the left-over class's column together, in all lanes that have a part of it.
