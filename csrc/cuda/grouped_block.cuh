@@ -82,8 +82,7 @@ struct GroupedBlock {
     const int label = first_label() + sample.slot();
     return label < batch.classes ? label : 0;
   }
-  // The parts of a column, and where those of the block's labels begin. So few that offsets have 32
-  // bits.
+  // The parts of its column; so few that offsets have 32 bits.
   __device__ __forceinline__ const T* parts_of(const ListedSample<K>& sample) const {
     return batch.columns + column_of(sample) * (batch.parts * batch.classes);
   }

@@ -133,6 +133,16 @@ template <>
 struct Bits<16> {
   using type = uint4;
 };
+template <class X>
+__device__ __forceinline__ auto bits_at(const X* from) {
+  return reinterpret_cast<const typename Bits<sizeof(X)>::type*>(from);
+}
+template <class X, class Word>
+__device__ __forceinline__ X of_bits(const Word& bits) {
+  X x;
+  memcpy(&x, &bits, sizeof(X));
+  return x;
+}
 #endif
 
 // What is at an address of global memory, and is not read again: it takes no room in the
@@ -140,11 +150,7 @@ struct Bits<16> {
 template <class X>
 __device__ __forceinline__ X read_once(const X* from) {
 #if defined(__CUDA_ARCH__)
-  using Word = typename Bits<sizeof(X)>::type;
-  const Word bits = __ldcg(reinterpret_cast<const Word*>(from));
-  X x;
-  memcpy(&x, &bits, sizeof(X));
-  return x;
+  return of_bits<X>(__ldcg(bits_at(from)));
 #else
   return *from;
 #endif
@@ -158,11 +164,7 @@ __device__ __forceinline__ T load_once(const S* from) {
 template <class X>
 __device__ __forceinline__ X read_often(const X* from) {
 #if defined(__CUDA_ARCH__)
-  using Word = typename Bits<sizeof(X)>::type;
-  const Word bits = __ldg(reinterpret_cast<const Word*>(from));
-  X x;
-  memcpy(&x, &bits, sizeof(X));
-  return x;
+  return of_bits<X>(__ldg(bits_at(from)));
 #else
   return *from;
 #endif
