@@ -4,18 +4,23 @@
 
 using namespace ptd;
 
+__device__ void leave(double* partials, unsigned block, const double* sums) {  // [blocks, 2]
+  leave_loss(partials, block, with_one_nan(sums[2 * block]));
+  leave_weight(partials, block, with_one_nan(sums[2 * block + 1]));
+}
+
 // sums[b] are what block b has seen; `last` draws the last ticket.
 __global__ void add_up(LossOutputs<double> out, const double* sums,  // [blocks, 2]
                        unsigned last) {
   if (block_of_grid() != last) return;
   if (warp_id() == 0) {
-    return finish_loss_by_warp(out, true, [&] {
-      return lane_id() == 0 ? LossSums{sums[2 * last], sums[2 * last + 1]} : LossSums{};
-    });
+    WarpMean<double> mean(out);
+    mean.begin(true, sums[2 * last + 1]);
+    return mean.finish(lane_id() == 0 ? sums[2 * last] : 0.0);
   }
   for (unsigned b = lane_id(); b < blocks_of_grid(); b += kWarp) {
     if (b == last) continue;
-    LossSums{sums[2 * b], sums[2 * b + 1]}.with_one_nan().leave(out.partials, b);
+    leave(out.partials, b, sums);
   }
 }
 
@@ -28,26 +33,27 @@ __global__ void wait_for_sums(double* partials,
   if (threadIdx.x == 0) {
     BlocksOfThread left(partials, 0, 1);
     left.ask(0);
-    got[0] = left.of[1].are_left();
+    got[0] = is_left(left.of[1].loss) && is_left(left.of[1].weight);
     const LossSums found = left.sum({sums[0], sums[1]});
     got[1] = found.loss;
     got[2] = found.weight;
   } else if (warp_id() == 1) {
     for (unsigned b = 1 + lane_id(); b < blocks_of_grid(); b += kWarp) {
-      LossSums{sums[2 * b], sums[2 * b + 1]}.leave(partials, b);
+      leave(partials, b, sums);
     }
   }
 }
 
 __global__ void leave_sums(double* partials, const double* sums) {
-  LossSums{sums[0], sums[1]}.with_one_nan().leave(partials, 0);
+  leave(partials, 0, sums);
 }
 
 extern "C" void launch_add_up(double* partials, const double* sums, int64_t wide, int64_t tall,
-                              int64_t last, double* result) {
+                              int64_t last, int64_t mean, double* result) {
   LossOutputs<double> out{};
   out.loss = result;
   out.total_weight = result + 1;
+  out.mean = mean != 0;
   out.partials = partials;
   PTD_LAUNCH(add_up, dim3(unsigned(wide), unsigned(tall)), 2 * kWarp, 0, nullptr, out, sums,
              unsigned(last));

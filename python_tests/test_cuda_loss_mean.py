@@ -18,11 +18,11 @@ def not_left(blocks):
     return np.full((blocks, 2), -1, np.int64)
 
 
-def add_up(sums, grid, last, seed):
+def add_up(sums, grid, last, seed, mean=False):
     """The bits of what the block with the last ticket makes of sums that others leave meanwhile."""
     with Emulator(kernels(), seed=seed, switch_probability=0.5) as gpu:
         partials, result = gpu.array(not_left(len(sums))), gpu.output(2, np.float64)
-        gpu.call("launch_add_up", partials, gpu.input(sums), *grid, last, result)
+        gpu.call("launch_add_up", partials, gpu.input(sums), *grid, last, int(mean), result)
         return result.get().view(np.int64)
 
 
@@ -42,6 +42,28 @@ def test_order_of_additions_is_the_same_whichever_block_is_last():
     sums = np.zeros((300, 2))
     sums[[0, 32, 64]] = [[1], [1e16], [-1e16]]  # of one thread; 1 is lost unless it comes last
     assert len({add_up(sums, (300, 1), last, seed=0).tobytes() for last in (0, 32, 64, 7)}) == 1
+
+
+def test_mean_is_the_sum_over_the_weight():
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        sums = rng.standard_normal((35, 2)) * 10.0 ** rng.integers(-150, 150, (1, 2))
+        loss, weight = add_up(sums, (7, 5), 17, seed).view(np.float64)
+        found = add_up(sums, (7, 5), 17, seed, mean=True).view(np.float64)
+        np.testing.assert_allclose(found, [loss / weight, weight], rtol=2e-16)
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0, 1e-310, np.inf, np.nan])
+@pytest.mark.parametrize("loss", [0.0, -2.0, 1e-310, np.inf, np.nan])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_mean_of_what_is_no_number(blocks, loss, weight):
+    sums = np.zeros((blocks, 2))
+    sums[0] = loss, weight
+    with np.errstate(all="ignore"):
+        expected = [np.divide(loss, weight), weight]
+    for last in range(blocks):
+        found = add_up(sums, (blocks, 1), last, seed=0, mean=True).view(np.float64)
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 def test_bits_of_nan_are_the_same_whichever_block_is_last():

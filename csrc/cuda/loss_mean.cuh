@@ -39,30 +39,22 @@ struct LossSums {
     loss += more.loss;
     weight += more.weight;
   }
-
-  // What a block leaves has all bits set until it does. Each of the two is there or not, by itself.
-  __device__ __forceinline__ static bool is_left(double sum) {
-    return __double_as_longlong(sum) != -1;
-  }
-  __device__ __forceinline__ void read(const double* partials, unsigned block) {
-    const volatile double* from = partials + 2 * block;  // not from this multiprocessor's cache
-    loss = from[0];
-    weight = from[1];
-  }
-  __device__ __forceinline__ bool are_left() const { return is_left(loss) && is_left(weight); }
-  // The same, but for the bits of a NaN: these may be any, and must neither be all set nor differ
-  // with the block that adds it.
-  __device__ __forceinline__ LossSums with_one_nan() const {
-    const double nan = __longlong_as_double(0x7ff8000000000000ll);
-    return {loss == loss ? loss : nan, weight == weight ? weight : nan};
-  }
-  // Called by one thread, with one NaN.
-  __device__ __forceinline__ void leave(double* partials, unsigned block) const {
-    volatile double* to = partials + 2 * block;
-    to[0] = loss;
-    to[1] = weight;
-  }
 };
+
+// What a block leaves has all bits set until it does. Each of the two is there or not, by itself.
+__device__ __forceinline__ bool is_left(double sum) { return __double_as_longlong(sum) != -1; }
+// The same, but for the bits of a NaN: these may be any, and must neither be all set nor differ
+// with the block that adds it.
+__device__ __forceinline__ double with_one_nan(double sum) {
+  return sum == sum ? sum : __longlong_as_double(0x7ff8000000000000ll);
+}
+// Called by one thread, with one NaN.
+__device__ __forceinline__ void leave_loss(double* partials, unsigned block, double loss) {
+  *const_cast<volatile double*>(partials + 2 * block) = loss;
+}
+__device__ __forceinline__ void leave_weight(double* partials, unsigned block, double weight) {
+  *const_cast<volatile double*>(partials + 2 * block + 1) = weight;
+}
 
 // What the blocks leave that a thread adds up: `first`, first + step, and so on, some at once.
 struct BlocksOfThread {
@@ -74,37 +66,73 @@ struct BlocksOfThread {
   __device__ __forceinline__ BlocksOfThread(const double* partials, unsigned first, unsigned step)
       : partials(partials), first(first), step(step) {}
 
-  // Asks for those from the thread's `start`th on, but for what this block leaves.
+  __device__ __forceinline__ unsigned block(unsigned at) const { return first + at * step; }
+  // Asks for those from the thread's `start`th on, but for what this block leaves: zero.
   __device__ __forceinline__ void ask(unsigned start) {
 #pragma unroll
     for (int a = 0; a < kAtOnce; ++a) {
-      const unsigned b = first + (start + a) * step;
+      const unsigned b = block(start + a);
       of[a] = {};
-      if (b < blocks_of_grid() && b != block_of_grid()) of[a].read(partials, b);
+      if (b >= blocks_of_grid() || b == block_of_grid()) continue;
+      const volatile double* from = partials + 2 * b;  // not from this multiprocessor's cache
+      of[a] = {from[0], from[1]};
     }
   }
-  // After ask(0). `own` is what this block would leave.
+  __device__ __forceinline__ bool are_left() const {
+    bool left = true;
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) left = left && is_left(of[a].loss) && is_left(of[a].weight);
+    return left;
+  }
+
+  // Waits for all. `own` is what this block would leave.
   __device__ __forceinline__ LossSums sum(const LossSums& own) {
     LossSums sums{};
 #pragma unroll 1
-    for (unsigned start = 0; first + start * step < blocks_of_grid(); start += kAtOnce) {
-      if (start > 0) ask(start);
-#pragma unroll 1
-      while (!all_left()) ask(start);
+    for (unsigned start = 0; block(start) < blocks_of_grid(); start += kAtOnce) {
+      do ask(start);
+      while (!are_left());
 #pragma unroll
       for (int a = 0; a < kAtOnce; ++a) {
-        sums.add(first + (start + a) * step == block_of_grid() ? own : of[a]);
+        sums.add(block(start + a) == block_of_grid() ? own : of[a]);
       }
     }
     return sums;
   }
+};
 
- private:
-  __device__ __forceinline__ bool all_left() const {
-    bool left = true;
+// The losses of sum(), in the thread that has this block's among them, with the same additions: as
+// many as can be are done before that is known.
+struct BlocksAroundOwn {
+  BlocksOfThread blocks;
+  double before = 0.0;  // of losses of the blocks before this one
+  unsigned start = 0;   // of what is held; what is in `before` is zero there
+
+  // When all are left.
+  __device__ __forceinline__ void hold() {
+#pragma unroll 1
+    while (true) {
+      blocks.ask(start);
 #pragma unroll
-    for (int a = 0; a < kAtOnce; ++a) left = left && of[a].are_left();
-    return left;
+      for (int a = 0; a < BlocksOfThread::kAtOnce; ++a) {
+        if (blocks.block(start + a) > block_of_grid()) continue;
+        before += blocks.of[a].loss;
+        blocks.of[a].loss = 0.0;
+      }
+      if (blocks.block(start + BlocksOfThread::kAtOnce) > block_of_grid()) return;
+      start += BlocksOfThread::kAtOnce;
+    }
+  }
+  __device__ __forceinline__ double sum(double own) {
+    double sum = before + own;
+#pragma unroll 1
+    while (true) {
+#pragma unroll
+      for (int a = 0; a < BlocksOfThread::kAtOnce; ++a) sum += blocks.of[a].loss;
+      start += BlocksOfThread::kAtOnce;
+      if (blocks.block(start) >= blocks_of_grid()) return sum;
+      blocks.ask(start);
+    }
   }
 };
 
@@ -125,10 +153,6 @@ __device__ __forceinline__ LossSums of_halves(double sum) {
   return {upper ? other : sum, upper ? sum : other};
 }
 
-__device__ __forceinline__ LossSums sum_warp(const LossSums& seen) {
-  return of_halves(sum_halves(seen));
-}
-
 // Sums over the block, of at most kWarps warps, in the first warp alone.
 template <int kWarps>
 __device__ __forceinline__ LossSums sum_block(const LossSums& seen, double (&scratch)[2][kWarps]) {
@@ -147,33 +171,66 @@ __device__ __forceinline__ LossSums sum_block(const LossSums& seen, double (&scr
   return of_halves(lanes_sum<kHalf>(sum));
 }
 
-// Called once by one warp of every block. of_lane() are sums of what the block has seen, a share of
-// them in every lane.
-template <class T, class OfLane>
-__device__ __forceinline__ void finish_loss_by_warp(const LossOutputs<T>& out, bool is_last,
-                                                    const OfLane& of_lane) {
-  const unsigned blocks = blocks_of_grid(), block = block_of_grid();
-  if (out.losses) {
-    if (block == 0 && lane_id() == 0) *out.total_weight = T(0);
-    return;
-  }
-  // Those of other blocks are on their way while this one's are formed.
-  BlocksOfThread left(out.partials, lane_id(), kWarp);
-  if (is_last) left.ask(0);
-  const LossSums own = of_lane();
-  __syncwarp();
-  LossSums sums = sum_warp(own).with_one_nan();
-  if (blocks > 1) {
-    if (!is_last) {
-      if (lane_id() == 0) sums.leave(out.partials, block);
+// x / y, given 1 / y.
+__device__ __forceinline__ double quotient(double x, double y, double inverse) {
+  const double near = x * inverse, nearer = fma(fma(-near, y, x), inverse, near);
+  return nearer == nearer ? nearer : x / y;  // infinities, and y = 0
+}
+
+// What one warp of a block does, the same in every block: all it can before the block's losses are
+// there.
+template <class T>
+class WarpMean {
+ public:
+  __device__ __forceinline__ explicit WarpMean(const LossOutputs<T>& out)
+      : out(out), around{BlocksOfThread(out.partials, lane_id(), kWarp)} {}
+
+  // `weight` is the block's, in all lanes; the block that draws the last ticket is_last.
+  __device__ __forceinline__ void begin(bool is_last, double weight) {
+    adds_up = is_last || blocks_of_grid() == 1;
+    has_own = block_of_grid() % kWarp == unsigned(lane_id());
+    weight = with_one_nan(weight);
+    if (!adds_up) {
+      if (has_own) leave_weight(out.partials, block_of_grid(), weight);
       return;
     }
-    sums = left.sum(sums);
+    LossSums sums = around.blocks.sum({0.0, weight});
     __syncwarp();
-    sums = sum_warp(sums);
+    // What a lane receives in this butterfly has nothing of its own in it.
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      received[k] = __shfl_xor_sync(0xffffffffu, sums.loss, kWarp / 2 >> k);
+      sums.loss += received[k];
+    }
+    weight = lanes_sum<kWarp>(sums.weight);
+    if (!has_own) return;
+    *out.total_weight = T(weight);
+    divisor = out.mean ? weight : 1.0;  // as in cross_entropy, the mean of nothing is 0 / 0
+    inverse = 1.0 / divisor;
+    around.hold();
   }
-  if (lane_id() == 0) write_loss(out, sums.loss, sums.weight);
-}
+
+  // `loss` is the block's, a share of it in every lane.
+  __device__ __forceinline__ void finish(double loss) {
+    loss = with_one_nan(lanes_sum<kWarp>(loss));
+    if (!has_own) return;
+    if (!adds_up) return leave_loss(out.partials, block_of_grid(), loss);
+    loss = around.sum(loss);
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) loss += received[k];
+    *out.loss = T(quotient(loss, divisor, inverse));
+  }
+
+ private:
+  static constexpr int kSteps = 5;
+  static_assert(1 << kSteps == kWarp);
+  const LossOutputs<T>& out;
+  BlocksAroundOwn around;
+  bool adds_up;             // this block
+  bool has_own;             // this lane, its block
+  double received[kSteps];  // of losses
+  double divisor, inverse;
+};
 
 // Called once by all threads of every block, with the sums of what each thread has seen.
 template <int kWarps, class T>
@@ -187,21 +244,21 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const Los
   __shared__ LossSums own;
   __shared__ bool is_last;
   if (threadIdx.x == blockDim.x - 1) is_last = draws_last_ticket(out);
-  LossSums sums = sum_block(seen, scratch).with_one_nan();
+  LossSums sums = sum_block(seen, scratch);
+  sums = {with_one_nan(sums.loss), with_one_nan(sums.weight)};
   if (threadIdx.x == 0) {
     if (blocks == 1) {
       write_loss(out, sums.loss, sums.weight);
     } else if (is_last) {
       own = sums;
     } else {
-      sums.leave(out.partials, block);
+      leave_loss(out.partials, block, sums.loss);
+      leave_weight(out.partials, block, sums.weight);
     }
   }
   if (!is_last) return;
   __syncthreads();
-  BlocksOfThread left(out.partials, threadIdx.x, blockDim.x);
-  left.ask(0);
-  sums = left.sum(own);
+  sums = BlocksOfThread(out.partials, threadIdx.x, blockDim.x).sum(own);
   sums = sum_block(sums, scratch);
   if (threadIdx.x == 0) write_loss(out, sums.loss, sums.weight);
 }

@@ -36,30 +36,44 @@ struct ListedLosses {
 
   // Called by all threads when theirs are there.
   __device__ __forceinline__ void finish(const LossRule<T>& rule, const LossOutputs<T>& out) const {
-    __shared__ bool is_last;
-    __shared__ unsigned count;
-    __shared__ double total_weight;
+    if (out.losses) {
+      if (block_of_grid() == 0 && threadIdx.x == 0) *out.total_weight = T(0);
+      return;
+    }
     // The last warp has least to do: what does not wait for losses is done while others are at
     // work. They are added up in the order of the samples, whatever that of their list.
-    if (warp_id() == kGroupedWarps - 1) {
-      if (lane_id() == 0) is_last = draws_last_ticket(out);
-      const unsigned listed = block.list().write_in_order(block.samples(), order());
+    const bool adds_up = warp_id() == kGroupedWarps - 1;
+    WarpMean<T> mean(out);
+    unsigned listed = 0;
+    Places places;
+    if (adds_up) {
+      const bool is_last = lane_id() == 0 && draws_last_ticket(out);
+      listed = block.list().write_in_order(block.samples(), order());
       const double weight = lanes_sum<kGroupedSlots>(weight_of_slot(rule));
-      if (lane_id() == 0) {
-        count = listed;
-        total_weight = weight;
-      }
+      places = places_from(lane_id(), listed);
+      mean.begin(__any_sync(0xffffffffu, is_last), weight);
     }
     __syncthreads();
-    if (warp_id() > 0) return;
-    finish_loss_by_warp(out, is_last, [&] {
-      return LossSums{sum_of_lane(count), lane_id() == 0 ? total_weight : 0.0};
-    });
+    if (adds_up) mean.finish(sum_of_lane(listed, places));
   }
 
  private:
+  // Of some samples, in the chunk; -1 where there is none.
+  static constexpr int kAtOnce = 4;
+  struct Places {
+    int of[kAtOnce];
+  };
+
   __device__ __forceinline__ uint16_t* order() const {
     return reinterpret_cast<uint16_t*>(block.shared + block.layout.order);
+  }
+  __device__ __forceinline__ Places places_from(unsigned at, unsigned listed) const {
+    Places places;
+#pragma unroll
+    for (int a = 0; a < kAtOnce; ++a) {
+      places.of[a] = at + a * kWarp < listed ? order()[at + a * kWarp] : -1;
+    }
+    return places;
   }
   // Of all samples in slot l % 8, for lane l.
   __device__ __forceinline__ double weight_of_slot(const LossRule<T>& rule) const {
@@ -68,20 +82,20 @@ struct ListedLosses {
     if (samples == 0 || slot >= block.labels() || label < 0) return 0.0;
     return samples * double(class_weight_of(rule, label));
   }
-  __device__ __forceinline__ double sum_of_lane(unsigned samples) const {
-    constexpr int kAtOnce = 4;
+  // Of the samples that write_in_order listed; `places` are a lane's first.
+  __device__ __forceinline__ double sum_of_lane(unsigned listed, Places places) const {
     double sum = 0.0;
 #pragma unroll 1
-    for (unsigned at = lane_id(); at < samples; at += kAtOnce * kWarp) {
+    for (unsigned at = lane_id();;) {
       T some[kAtOnce];
 #pragma unroll
-      for (int a = 0; a < kAtOnce; ++a) {
-        some[a] = at + a * kWarp < samples ? of(order()[at + a * kWarp]) : T(0);
-      }
+      for (int a = 0; a < kAtOnce; ++a) some[a] = places.of[a] < 0 ? T(0) : of(places.of[a]);
 #pragma unroll
       for (int a = 0; a < kAtOnce; ++a) sum += double(some[a]);
+      at += kAtOnce * kWarp;
+      if (at >= listed) return sum;
+      places = places_from(at, listed);
     }
-    return sum;
   }
 };
 
