@@ -67,7 +67,7 @@ GroupedLayout = structure(
     length=I32,
     last_length=I32,
     labels=I32,
-    **{f"f{i}": I32 for i in range(6)},
+    **{f"f{i}": I32 for i in range(5)},
 )
 WeightArgs = structure(
     "WeightArgs", contraction=U64, step=U64, shift=U64, linear=U64, start=U64, weights=U64,
@@ -205,6 +205,17 @@ class Arrays:
         self.memory.word(self.scalars + TICKET)[:] = (taken - 1) % 2**32
         self.memory.array(self.scalars).view(np.int32)[PARTIALS // 4 :] = 0 if left else -1
 
+    def block_with(self, most: bool) -> tuple[int, int, int]:
+        """The index of a block of samples grouped by label: that with most, or about as many as
+        blocks have on average."""
+        layout = grouped_layout(self.case)
+        labels = self.memory.array(self.labels)
+        counts = np.zeros((self.case.rows, layout.chunks), np.int64)
+        np.add.at(counts, (labels // layout.labels, np.arange(len(labels)) // layout.length), 1)
+        chosen = counts.argmax() if most else np.abs(counts - counts.mean()).argmin()
+        y, x = np.unravel_index(chosen, counts.shape)
+        return int(x), int(y), 0
+
     def labelled(self) -> ctypes.Structure:
         case = self.case
         slack = self.slack if case.slack else 0
@@ -320,7 +331,7 @@ def cases() -> list[Case]:
             found += [
                 Case("loss", many,
                      f"transition_loss_grouped{mapping}" if slack
-                     else "transition_loss_strided<float, 3>",
+                     else "transition_loss_quartet<float, 4>",
                      lambda a: [a.labelled(), a.grouped(), RULE, outputs(a)], *size, of_warp=4),
                 Case("loss backward", many, f"transition_loss_backward_grouped{mapping}",
                      lambda a: [a.labelled(), a.grouped(), RULE, gradients(a)], *size, of_warp=2),

@@ -14,6 +14,9 @@ that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py)
     launching a kernel takes longer, and is left out.
   * issue, fma, alu, ... say which part of the time the schedulers, pipes, the memory unit, L2 and
     DRAM are taken; `stall` what warps wait for most, of all the time they spend waiting.
+  * Blocks that group samples by label have as many as their labels happen to have, one block to a
+    multiprocessor. Modelled is one with about as many as they have on average; `slowest` is that
+    with most, of labels drawn at random: it ends last.
   * Where a multiprocessor gets more blocks than are simulated in a minute, some are left out, and
     taken to go at the rate of those before the last started: `simulated` is the part that is not.
 
@@ -69,14 +72,22 @@ class Kernels:
         sys.exit(f"{case.kernel} is not in {source}")
 
 
-def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float, float]:
-    """What one multiprocessor does, which part of its blocks it did, and the time of all."""
+def simulate(
+    case: Case, program: Program, sizes: Sizes, most: bool = False
+) -> tuple[Result, float, float]:
+    """What one multiprocessor does, which part of its blocks it did, and the time of all.
+
+    `most`: that with most samples, where these are grouped by label."""
     arrays = Arrays(case)
     grid = (sizes.blocks // case.rows, case.rows, 1)
     launch = Launch(
         program, arrays.memory, pack(case.arguments(arrays)), grid, sizes.threads, sizes.shared
     )
     indices = [(b % grid[0], b // grid[0], 0) for b in range(0, sizes.blocks, PROCESSORS)]
+    if case.of_warp:
+        if len(indices) > 1:
+            raise ValueError(f"{case.kernel} has several blocks to a multiprocessor")
+        indices = [arrays.block_with(most)]
     usage = program.usage
     resident = usage.active_warps(sizes.threads, sizes.shared) * 32 // -(-sizes.threads // 32 * 32)
     resident = min(resident, len(indices))
@@ -92,7 +103,7 @@ def simulate(case: Case, program: Program, sizes: Sizes) -> tuple[Result, float,
     carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
     caches = Caches(arrays.memory, (128 - carveout) * 1024, len(indices) / sizes.blocks, PROCESSORS)
     check(arrays)
-    if case.title == "loss":
+    if case.title == "loss" and not most:
         check_mean(case, program)
     result = Processor(program, caches).run(iter(traces), resident)
     cycles = result.cycles
@@ -109,6 +120,7 @@ def row_of(case: Case, program: Program) -> tuple[dict[str, object], Result]:
     sizes = launch_sizes(case)
     bytes_moved = moved(case, sizes)
     result, simulated, microseconds = simulate(case, program, sizes)
+    slowest = simulate(case, program, sizes, most=True)[2] if case.of_warp else microseconds
     least = bytes_moved.least + bytes_moved.once
     actual = bytes_moved.streams + bytes_moved.once
     floor = least / BANDWIDTH * 1e6
@@ -125,6 +137,8 @@ def row_of(case: Case, program: Program) -> tuple[dict[str, object], Result]:
         "bytes_us": round(floor, 2),
         "modelled_us": round(microseconds, 2),
         "time_ratio": round(microseconds / floor, 2),
+        "slowest_us": round(slowest, 2),
+        "slowest_ratio": round(slowest / floor, 2),
         "simulated": round(simulated, 3),
         **{name.replace(" ", "_"): round(result.share(name), 3) for name in COLUMNS},
         "stall": ", ".join(
@@ -151,7 +165,7 @@ def main() -> None:
         f"{'operator':<26}{'kernel':<52}{'C':>4}{'slack':>6}{'bytes µs':>10}{'model µs':>10}",
         end="",
     )
-    print(f"{'ratio':>7} {' '.join(f'{name:>5.5}' for name in COLUMNS)}  waits for")
+    print(f"{'ratio':>7}{'slowest':>9} {' '.join(f'{name:>5.5}' for name in COLUMNS)}  waits for")
     for case in cases():
         if arguments.kernel not in case.kernel:
             continue
@@ -161,7 +175,8 @@ def main() -> None:
         shares = " ".join(f"{row[name.replace(' ', '_')]:>5.0%}" for name in COLUMNS)
         print(
             f"{row['operator']:<26}{row['kernel']:<52}{row['C']:>4}{row['slack']:>6}"
-            f"{row['bytes_us']:>10}{row['modelled_us']:>10}{row['time_ratio']:>7} {shares}"
+            f"{row['bytes_us']:>10}{row['modelled_us']:>10}{row['time_ratio']:>7}"
+            f"{row['slowest_ratio']:>9} {shares}"
             f"  {row['stall']}"
             + (f" ({row['simulated']:.1%} simulated)" if row["simulated"] < 1 else ""),
             flush=True,

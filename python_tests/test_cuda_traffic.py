@@ -112,7 +112,7 @@ def test_losses(n, c, slack):
     case = Case(64 if c == 100 and slack else n, c, 20, slack)
     launches = run_loss(case)
     kind = "grouped" if c == 100 else "pair" if slack or c == 14 else "lone"
-    forward = "lone_slack" if slack and c == 10 else "strided" if c == 100 and not slack else kind
+    forward = "lone_slack" if slack and c == 10 else "quartet" if c == 100 and not slack else kind
     expected = [f"transition_loss_{forward}", f"transition_loss_backward_{kind}"]
     if c == 100 and slack:
         expected = ["tabulate_rows", "row_sums", *expected]

@@ -26,7 +26,7 @@ def test_classes_left_over_of_32(c, r, smoothing):
     batch = few_labels(23, c, r, smoothing=smoothing)
     with recording() as launches:
         check(batch, wanted=("logits",), importance=IMPORTANCES[r % 3])
-    assert launches[0].kernel == f"transition_loss_strided<float, {(c - 1) // 32}>"
+    assert launches[0].kernel == f"transition_loss_quartet<float, {2 if c <= 64 else 4}>"
 
 
 @pytest.mark.parametrize("importance", IMPORTANCES)

@@ -57,7 +57,7 @@ LABELLED = {"transition_loss", "transition_loss_backward", "clean_posterior"}
 LABELLED |= {"clean_posterior_backward", "weights_plain", "weights_revised"}
 LABELLED |= {"spread_plain", "spread_revised"}
 # Words of a kernel's name that say which threads do what.
-MAPPINGS = {"lone", "slack", "pair", "grouped", "strided", "wide", "lanes", "product", "warps"}
+MAPPINGS = {"lone", "slack", "pair", "grouped", "quartet", "wide", "lanes", "product", "warps"}
 MAPPINGS |= {"narrow", "short", "long", "block", "few"}
 # These leave sums over ranges of samples in scratch memory, and those add them up.
 SUM_UP = {"spread_plain", "spread_revised", "spread_parts"}

@@ -78,12 +78,23 @@ struct ColumnParts {
         }
       }
     }
-    next += opaque(classes);
+    next = bytes_on(next, opaque(classes) * unsigned(sizeof(T)));
     return entries;
   }
 };
 
-// sums += the next `count` parts of a column; kEven says that these are pairs.
+// A lane's entries of two parts.
+template <class T, int E>
+struct TwoParts {
+  Vector<T, E> of[2];
+
+  template <bool kVector>
+  __device__ __forceinline__ explicit TwoParts(ColumnParts<T, E, kVector>& column)
+      : of{column.take(), column.take()} {}
+};
+
+// sums += the next `count` parts of a column, of which two are always on their way; kEven says that
+// these are pairs.
 template <bool kEven, class T, int K, int E, bool kVector>
 __device__ __forceinline__ void add_parts(int count, ColumnParts<T, E, kVector>& column,
                                           const PartWeights<T, K>*& weights,  // shared
@@ -95,19 +106,33 @@ __device__ __forceinline__ void add_parts(int count, ColumnParts<T, E, kVector>&
       for (int e = 0; e < E; ++e) sums[s][e] += weight[s] * entries.of[e];
     }
   };
-  struct alignas(16) TwoParts {
+  struct alignas(16) TwoWeights {
     T of[2][K];
   };
+  const auto add_two = [&](const TwoParts<T, E>& parts) {
+    const TwoWeights two = *reinterpret_cast<const TwoWeights*>(weights);
+    weights += 2;
+    add(two.of[0], parts.of[0]);
+    add(two.of[1], parts.of[1]);
+  };
+  if (count >= 2) {
+    TwoParts<T, E> even(column);
 #pragma unroll 1
-  for (; count >= 2; count -= 2, weights += 2) {
-    const Vector<T, E> first = column.take(), second = column.take();
-    const TwoParts two = *reinterpret_cast<const TwoParts*>(weights);
-    add(two.of[0], first);
-    add(two.of[1], second);
+    for (; count >= 6; count -= 4) {
+      const TwoParts<T, E> odd(column);
+      add_two(even);
+      even = TwoParts<T, E>(column);
+      add_two(odd);
+    }
+    if (count >= 4) {
+      const TwoParts<T, E> odd(column);
+      add_two(even);
+      even = odd;
+    }
+    add_two(even);
   }
   if constexpr (!kEven) {
-#pragma unroll 1
-    for (; count > 0; --count) add((weights++)->of, column.take());
+    if (count % 2 != 0) add((weights++)->of, column.take());
   }
 }
 
@@ -146,7 +171,7 @@ __device__ __forceinline__ void for_each_grouped(const GroupedBlock<S, E, K, kVe
   const LabelBatch<S>& batch = block.batch;
   const int classes = batch.classes, parts = batch.parts;
   list_samples(block);
-  ListedSample<K> sample(block.list(), warp_id());
+  ListedSample<K> sample(block.list());
   if (!sample.exists()) return;
 #pragma unroll 1
   while (true) {
@@ -203,7 +228,7 @@ __device__ __forceinline__ void for_each_grouped(const GroupedBlock<S, E, K, kVe
     leave_out_beyond<kVector>(classes, share);
     visit(sample, block.label_of(sample), share);
     if (!sample.has_next()) return;
-    sample = ListedSample<K>(block.list(), sample.next());
+    sample = sample.next(block.list());
   }
 }
 

@@ -41,6 +41,7 @@ struct GroupedBlock {
   unsigned char* shared;
   unsigned *counts, *listed;  // shared, of the list
   ChunkRows<S>* chunk;        // shared, if kVector
+  unsigned warps;             // that take samples
 
   __device__ __forceinline__ int64_t start() const { return int64_t(blockIdx.x) * layout.length; }
   __device__ __forceinline__ int samples() const {
@@ -56,7 +57,8 @@ struct GroupedBlock {
     return reinterpret_cast<PartWeights<T, K>*>(shared) + warp_id() * layout.weight_rows;
   }
   __device__ __forceinline__ LabelList list() const {
-    return {counts, reinterpret_cast<uint16_t*>(shared + layout.list), listed, layout.length};
+    return {counts, reinterpret_cast<uint16_t*>(shared + layout.list), listed, layout.length,
+            warps};
   }
   // Called by one thread, before a barrier that comes before any of the rows.
   __device__ __forceinline__ void prepare() const {
@@ -114,11 +116,11 @@ struct GroupedBlock {
 
 template <class S, int E, int K, bool kVector>
 __device__ __forceinline__ GroupedBlock<S, E, K, kVector> grouped_block(
-    const LabelBatch<S>& batch, const GroupedLayout& layout) {
+    const LabelBatch<S>& batch, const GroupedLayout& layout, unsigned warps = kGroupedWarps) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
   __shared__ unsigned counts[kGroupedSlots], listed[kLongestChunk / kWarp];
   __shared__ ChunkRows<S> chunk;
-  return {batch, layout, shared, counts, listed, &chunk};
+  return {batch, layout, shared, counts, listed, &chunk, warps};
 }
 
 }  // namespace ptd

@@ -20,14 +20,10 @@ constexpr int kStagedParts = 32;  // whose weights are in shared memory at once,
 // A block's slots are its labels, at most seven, and one for what is no class.
 constexpr int kGroupedLabels = 7, kGroupedSlots = kGroupedLabels + 1;
 constexpr int kLongestChunk = 4096;  // of samples
-constexpr int kLeftBits = 10;        // of left_inverse
 
 struct GroupedLayout {
   int chunks, length, last_length;  // of samples; the grid is [chunks, groups of labels]
   int labels;                       // of a group
-  // 2^kLeftBits over the classes past a multiple of 32, rounded up, for lanes to be divided by
-  // them.
-  int left_inverse;
   // Shared memory begins with the weights of each warp's samples: [warps, weight_rows, K] numbers.
   int weight_rows;  // a part's weights each: an even number, for two are one vector
   // Where the rest begins, in bytes.
@@ -49,7 +45,6 @@ inline GroupedLayout grouped_layout(int64_t samples, int classes, int parts, int
   constexpr int64_t kCached = 48 * 1024;
   const auto up = [](int64_t x) { return static_cast<int>(ceil_div(x, 16) * 16); };
   GroupedLayout layout;
-  layout.left_inverse = static_cast<int>(ceil_div(1 << kLeftBits, (classes - 1) % 32 + 1));
   layout.weight_rows = ((parts < kStagedParts ? parts : kStagedParts) + 1) / 2 * 2;
   layout.list = up(int64_t(kGroupedWarps) * layout.weight_rows * K * bytes);
   const auto list_bytes = [&](int labels, int length) { return up((labels + 1) * length * 2); };

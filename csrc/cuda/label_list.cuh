@@ -24,6 +24,7 @@ struct LabelList {
   uint16_t* positions;  // [slots, length], in the chunk
   unsigned* listed;     // [length / 32]: a bit for each sample of the chunk
   int length;
+  unsigned warps;  // that take items; the last warps have none
 
   __device__ __forceinline__ void add(int slot, int position) const {
     positions[slot * length + atomicAdd(counts + slot, 1u)] = static_cast<uint16_t>(position);
@@ -71,7 +72,11 @@ struct ListedSample {
   static_assert(kLongestChunk == 1 << kPositionBits && kGroupedSlots < 1 << 4);
   static_assert(kLongestChunk / K + kGroupedSlots < 1 << (32 - kItemAt));
 
-  // Of a warp's item, or none.
+  // Of a warp's first item, or none. The last warps, which tend to go first, are to have an item
+  // more than others.
+  __device__ __forceinline__ explicit ListedSample(const LabelList& list)
+      : ListedSample(list, list.warps - 1u - unsigned(warp_id())) {}
+
   __device__ __forceinline__ ListedSample(const LabelList& list, unsigned item) {
     // Lane l has slot l % 8.
     static_assert(kGroupedSlots == 8);
@@ -85,7 +90,7 @@ struct ListedSample {
       if (own_slot >= offset) up_to += below;
     }
     const unsigned earlier = __ballot_sync(0xffffffffu, up_to <= item) % (1u << kGroupedSlots);
-    const bool more = __any_sync(0xffffffffu, up_to > item + kGroupedWarps);
+    const bool more = __any_sync(0xffffffffu, up_to > item + list.warps);
     const int slot = __popc(earlier);
     const unsigned before = __shfl_sync(0xffffffffu, up_to - items, slot);
     bits = (item << 1 | unsigned(more)) << kMoreAt | unsigned(slot) << kSlotAt;
@@ -100,9 +105,11 @@ struct ListedSample {
   __device__ __forceinline__ int position() const { return static_cast<int>(bits % kLongestChunk); }
   __device__ __forceinline__ int slot() const { return static_cast<int>(bits >> kSlotAt & 15); }
   __device__ __forceinline__ bool fills() const { return bits >> kFillsAt & 1; }
-  // Whether the warp has an item after this one, and which.
+  // Whether the warp has an item after this one, and that.
   __device__ __forceinline__ bool has_next() const { return bits >> kMoreAt & 1; }
-  __device__ __forceinline__ unsigned next() const { return (bits >> kItemAt) + kGroupedWarps; }
+  __device__ __forceinline__ ListedSample next(const LabelList& list) const {
+    return ListedSample(list, (bits >> kItemAt) + list.warps);
+  }
 };
 
 // The labels of a chunk, on their way; kDense says that they are neighbours.

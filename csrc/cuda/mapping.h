@@ -4,7 +4,7 @@
 
 #include "blocks.h"
 #include "grouped.cuh"
-#include "strided.cuh"
+#include "quartet.cuh"
 #include "wide.cuh"
 
 namespace ptd {
@@ -28,9 +28,9 @@ struct GroupedPlan {
         bytes(static_cast<size_t>(layout.bytes)) {}
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }
-  // Whether the losses, forward, are those of strided.cuh.
+  // Whether the losses, forward, are those of quartet.cuh.
   template <class S>
-  bool is_strided(const LabelBatch<S>& batch) const {
+  bool is_quartet(const LabelBatch<S>& batch) const {
     return vector && !batch.slack && batch.parts <= kStagedParts;
   }
 
@@ -53,7 +53,7 @@ struct GroupedPlan {
     using T = Accumulation<S>;
     if (batch.classes <= kWarp) return kGroupedSamples<T, 1>;
     if (!is_loss || !vector) return kGroupedSamples<T, 4>;
-    if (is_strided(batch)) return kStridedSamples;
+    if (is_quartet(batch)) return kQuartet;
     return batch.slack ? kGroupedLossSamples<T, 4, true, true> : kGroupedSamples<T, 4>;
   }
 };
@@ -88,18 +88,11 @@ void with_grouped(const LabelBatch<S>& batch, const GroupedPlan& plan, const Run
   }
 }
 
-// run.template operator()<A>(), for more than 32 classes: A times 32, and some left over.
+// run.template operator()<E>(), for more than 32 classes: E in a lane.
 template <class Run>
-void with_strided(int classes, const Run& run) {
-  static_assert(kGroupedMaxClasses == 128);
-  switch ((classes - 1) / kWarp) {
-    case 1:
-      return run.template operator()<1>();
-    case 2:
-      return run.template operator()<2>();
-    default:
-      return run.template operator()<3>();
-  }
+void with_quartet(int classes, const Run& run) {
+  static_assert(kGroupedMaxClasses == 4 * kWarp);
+  classes <= 2 * kWarp ? run.template operator()<2>() : run.template operator()<4>();
 }
 
 // A wide launch: a sample per block.

@@ -74,10 +74,10 @@ cudaError_t launch_transition_loss(const LabelBatch<S>& batch,
   if (is_grouped(batch)) {
     const GroupedPlan plan(batch, true);
     if constexpr (sizeof(Accumulation<S>) == 4) {
-      if (plan.is_strided(batch)) {
-        with_strided(batch.classes, [&]<int A>() {
-          allow_shared(transition_loss_strided<S, A>, plan.bytes);
-          PTD_LAUNCH((transition_loss_strided<S, A>), plan.grid, kGroupedThreads, plan.bytes,
+      if (plan.is_quartet(batch)) {
+        with_quartet(batch.classes, [&]<int E>() {
+          allow_shared(transition_loss_quartet<S, E>, plan.bytes);
+          PTD_LAUNCH((transition_loss_quartet<S, E>), plan.grid, kGroupedThreads, plan.bytes,
                      stream, batch, plan.layout, rule, out);
         });
         return cudaGetLastError();

@@ -7,22 +7,24 @@
 //   backward   N (2 l C + s R + 8) + s R C^2        with slack + s (N C + C^2)
 // that is 4.8 and 8.1 MB at (N, C, R) = (8192, 100, 20).
 //
-// Thread mappings, by the number of classes (grouped.cuh, strided.cuh, wide.cuh):
+// Thread mappings, by the number of classes (grouped.cuh, quartet.cuh, wide.cuh):
 //   grouped   C <= 128    a block per few labels and chunk of samples, column y in the first-level
 //                         cache. Moves what must move; from L2, the labels once per group of
 //                         classes, the parts once per chunk.
-//   strided   the same, forward without slack, for C from 33 on, R up to 32 and whole vectors
+//   quartet   the same, forward without slack, for C from 33 on, R up to 32 and whole vectors
 //   wide      the rest    a block per sample, column y from L2 for each.
 // With slack, row_sums.h goes first.
 #pragma once
 
 #include "grouped.cuh"
 #include "loss_mean.cuh"
-#include "strided.cuh"
+#include "quartet.cuh"
 #include "transition_loss_sample.cuh"
 #include "wide.cuh"
 
 namespace ptd {
+
+constexpr int kLossWarps = kGroupedWarps - 1;  // that take samples, of a loss forward
 
 // The losses of a block's listed samples, in shared memory by position in the chunk, and their sum.
 template <class Block>
@@ -40,9 +42,9 @@ struct ListedLosses {
       if (block_of_grid() == 0 && threadIdx.x == 0) *out.total_weight = T(0);
       return;
     }
-    // The last warp has least to do: what does not wait for losses is done while others are at
-    // work. They are added up in the order of the samples, whatever that of their list.
-    const bool adds_up = warp_id() == kGroupedWarps - 1;
+    // The last warp has no samples: what does not wait for losses is done while others are at work.
+    // They are added up in the order of the samples, whatever that of their list.
+    const bool adds_up = warp_id() == kLossWarps;
     WarpMean<T> mean(out);
     unsigned listed = 0;
     Places places;
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
                             LossRule<Accumulation<S>> rule, LossOutputs<Accumulation<S>> out) {
   using T = Accumulation<S>;
   constexpr int K = kGroupedLossSamples<T, E, kVector, kSlack>, V = E * K;
-  const auto block = grouped_block<S, E, K, kVector>(batch, layout);
+  const auto block = grouped_block<S, E, K, kVector>(batch, layout, kLossWarps);
   const ListedLosses<GroupedBlock<S, E, K, kVector>> losses{block};
   SampleTeam<T, K> team;
   for_each_grouped<kSlack>(
@@ -118,21 +120,20 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
   losses.finish(rule, out);
 }
 
-template <class S, int A>
+template <class S, int E>
 __global__ void __launch_bounds__(kGroupedThreads, 1)
-    transition_loss_strided(LabelBatch<S> batch, GroupedLayout layout, LossRule<float> rule,
+    transition_loss_quartet(LabelBatch<S> batch, GroupedLayout layout, LossRule<float> rule,
                             LossOutputs<float> out) {
-  const auto block = grouped_block<S, 4, 4, true>(batch, layout);
-  const ListedLosses<StridedBlock<S>> losses{block};
-  for_each_strided<A>(block, [&](const ListedSample<4>& sample, const LeftOver& left,
-                                 WarpSamples<A>& samples) {
+  const auto block = grouped_block<S, E, kQuartet, true>(batch, layout, kLossWarps);
+  const ListedLosses<QuartetBlock<S, E>> losses{block};
+  for_each_quartet<S, E>(block, [&](const ListedSample<kQuartet>& sample, WarpSamples<E>& samples) {
     const bool is_forward = rule.importance == kForward;
-    const ColumnSums<float> sums = samples.sums(left, Smoothing<float>(batch), !is_forward);
+    const ColumnSums<float> sums = samples.sums(Smoothing<float>(batch), !is_forward);
     const int position = sample.position(), label = block.label_of(sample);
     const float z_y =
         is_forward ? 0.0f : load_once<float>(block.logits_of(position) + block.column_of(sample));
     const float loss = loss_terms(sums, z_y, rule.importance, rule.max_importance).loss;
-    if (sample_lane<4>() != 0 || sample.fills()) return;
+    if (sample_lane<kQuartet>() != 0 || sample.fills()) return;
     losses.of(position) = float(counted(rule, out, block.start() + position, label, loss).loss);
   });
   losses.finish(rule, out);
@@ -206,13 +207,12 @@ __global__ void __launch_bounds__(kWideThreads)
                                                       LossOutputs<Accumulation<S>>);            \
   template __global__ void transition_loss_backward_wide<S, V>(                                 \
       LabelBatch<S>, LossRule<Accumulation<S>>, LossGradients<S>);
-#define PTD_STRIDED(S, A)                                                              \
-  template __global__ void transition_loss_strided<S, A>(LabelBatch<S>, GroupedLayout, \
+#define PTD_QUARTET(S, E)                                                              \
+  template __global__ void transition_loss_quartet<S, E>(LabelBatch<S>, GroupedLayout, \
                                                          LossRule<float>, LossOutputs<float>);
 #define PTD_ALL_FLOAT(S)          \
-  PTD_STRIDED(S, 1)               \
-  PTD_STRIDED(S, 2)               \
-  PTD_STRIDED(S, 3)               \
+  PTD_QUARTET(S, 2)               \
+  PTD_QUARTET(S, 4)               \
   PTD_GROUPED(S, 1, false, false) \
   PTD_GROUPED(S, 1, false, true)  \
   PTD_GROUPED(S, 4, false, false) \

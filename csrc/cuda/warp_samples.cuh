@@ -1,8 +1,5 @@
-// Four samples of a label that share a warp. Lane l has classes l, l + 32, ... of all four, A of
-// them, and what is left over at the end, at most 32 classes, is shared out by parts: with b of
-// them, lane l has class 32 A + l % b, and of its column of T(x) every (32 / b)th part only, from
-// l / b on. So few lanes are idle, and nothing has to be put together: a loss is a sum over classes
-// of what is linear in the column.
+// Four samples of a label that share a warp. Lane l has classes E l to E l + E - 1 of all four;
+// where there are none, it has the first, and these do not count.
 //
 // What is needed once per sample is computed by eight lanes of its own (sample_lanes.cuh), for all
 // four at a time.
@@ -12,9 +9,11 @@
 
 namespace ptd {
 
+constexpr int kQuartet = 4;  // samples
+
 // Of four samples, what is joined over all lanes; each sample's in its own.
 template <class Join>
-__device__ __forceinline__ float to_own_lanes(const float (&of)[4], const Join& join) {
+__device__ __forceinline__ float to_own_lanes(const float (&of)[kQuartet], const Join& join) {
   const int lane = opaque(lane_id());  // what comes of it is not kept
   const bool odd = (lane & 8) != 0, upper = (lane & 16) != 0;
   float kept[2];
@@ -29,86 +28,64 @@ __device__ __forceinline__ float to_own_lanes(const float (&of)[4], const Join& 
   for (int o = 4; o > 0; o /= 2) own = join(own, __shfl_xor_sync(0xffffffffu, own, o));
   return own;
 }
-__device__ __forceinline__ float sum_to_own_lanes(const float (&of)[4]) {
+__device__ __forceinline__ float sum_to_own_lanes(const float (&of)[kQuartet]) {
   return to_own_lanes(of, [](float a, float b) { return a + b; });
 }
-__device__ __forceinline__ float max_to_own_lanes(const float (&of)[4]) {
+__device__ __forceinline__ float max_to_own_lanes(const float (&of)[kQuartet]) {
   return to_own_lanes(of, [](float a, float b) { return max_of(a, b); });
 }
 
 // What sample s has in its own lanes.
-__device__ __forceinline__ float of_sample(float own, int s) {
-  return __shfl_sync(0xffffffffu, own, s * (kWarp / 4));
+template <class T>
+__device__ __forceinline__ T of_sample(T own, int s) {
+  return __shfl_sync(0xffffffffu, own, s * (kWarp / kQuartet));
 }
 
-// The classes that are left over, as a lane has them.
-struct LeftOver {
-  int classes, turns;  // lanes that have the same class
-  int turn;            // of the lane, among these
-
-  // `inverse` is 2^kLeftBits over their number, rounded up: exact enough for quotients of up to 32.
-  __device__ __forceinline__ LeftOver(int classes, int inverse, int lane)
-      : classes(classes),
-        turns(kWarp * inverse >> kLeftBits),
-        turn(lane * inverse >> kLeftBits),
-        lane(lane) {}
-  __device__ __forceinline__ bool has() const { return turn < turns; }
-  // Whether this lane has the class before all others.
-  __device__ __forceinline__ bool has_first() const { return lane < classes; }
-  __device__ __forceinline__ int index() const { return lane - turn * classes; }
-
- private:
-  int lane;
-};
-
-template <int A>
+template <int E>
 struct WarpSamples {
-  // Of a lane's classes, the last the one that is left over.
-  float z[4][A + 1];       // logits
-  float column[4][A + 1];  // column y of T(x), before smoothing; of the last, a summand
+  float z[kQuartet][E];       // logits
+  float column[kQuartet][E];  // column y of T(x), before smoothing
+  bool has_classes;           // this lane, of its own
 
   // The sums of loss_terms.h for the lane's own sample; both may have a factor near one in common,
   // unless `exactly`.
-  __device__ __forceinline__ ColumnSums<float> sums(const LeftOver& left,
-                                                    const Smoothing<float>& smooth, bool exactly) {
+  __device__ __forceinline__ ColumnSums<float> sums(const Smoothing<float>& smooth, bool exactly) {
     // exp(z - top) is 2^(z log2(e) - scaled), by one multiply-add, but for a power of two that
     // rounding `scaled` leaves: it is the same for all classes, and near one for a moderate top.
     constexpr float kLog2E = 1.4426950408889634f, kMostTop = 0x1p20f;
-    const float top = largest(left, [](float) { return true; });
+    const float top = largest([](float) { return true; });
     ColumnSums<float> sums{top, top, 0.0f, 0.0f};
     const bool leaves_out = !(smooth.floor > 0.0f);  // smoothing leaves no class out
     if (leaves_out) {
-      complete(left);
-      const float open_top = largest(left, [](float entry) { return entry > 0.0f; });
+      const float open_top = largest([](float entry) { return entry > 0.0f; });
       // A column without mass: nothing of it overflows, and its sum is zero.
       if (open_top > -infinity<float>()) sums.column_shift = open_top;
-      sums.column_sum = open_column_sum(left, smooth, sums.column_shift);
+      sums.column_sum = open_column_sum(smooth, sums.column_shift);
     }
     // Where the top is not moderate, logits are taken relative to it.
     const bool far = !(fabsf(top) <= kMostTop);
     if (__any_sync(0xffffffffu, far)) {
 #pragma unroll
-      for (int s = 0; s < 4; ++s) {
+      for (int s = 0; s < kQuartet; ++s) {
         const float base = of_sample(far ? top : 0.0f, s);
 #pragma unroll
-        for (int e = 0; e <= A; ++e) z[s][e] -= base;
+        for (int e = 0; e < E; ++e) z[s][e] -= base;
       }
     }
     const float near_top = far ? 0.0f : top, scaled = near_top * kLog2E;
-    float of_exps[4], of_column[4];
+    float of_exps[kQuartet], of_column[kQuartet];
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
+    for (int s = 0; s < kQuartet; ++s) {
       const float scaled_s = of_sample(scaled, s);
-      float exps[A + 1];
+      float all = 0.0f, products = 0.0f;
 #pragma unroll
-      for (int e = 0; e <= A; ++e) exps[e] = quick_exp2(fmaf(z[s][e], kLog2E, -scaled_s));
-      of_exps[s] = left.has_first() ? exps[A] : 0.0f;
-      of_column[s] = left.has() ? exps[A] * column[s][A] : 0.0f;
-#pragma unroll
-      for (int e = 0; e < A; ++e) {
-        of_exps[s] += exps[e];
-        of_column[s] += exps[e] * column[s][e];
+      for (int e = 0; e < E; ++e) {
+        const float x = quick_exp2(fmaf(z[s][e], kLog2E, -scaled_s));
+        all = e == 0 ? x : all + x;
+        products = e == 0 ? x * column[s][e] : products + x * column[s][e];
       }
+      of_exps[s] = has_classes ? all : 0.0f;
+      of_column[s] = has_classes ? products : 0.0f;
     }
     sums.exp_sum = sum_to_own_lanes(of_exps);
     const float column_sum = sum_to_own_lanes(of_column);
@@ -124,49 +101,34 @@ struct WarpSamples {
  private:
   // The largest logit of the lane's own sample, of classes whose entry of the column is wanted.
   template <class Wanted>
-  __device__ __forceinline__ float largest(const LeftOver& left, const Wanted& wanted) const {
-    float tops[4];
+  __device__ __forceinline__ float largest(const Wanted& wanted) const {
+    float tops[kQuartet];
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
+    for (int s = 0; s < kQuartet; ++s) {
       tops[s] = -infinity<float>();
 #pragma unroll
-      for (int e = 0; e <= A; ++e) {
-        if ((e < A || left.has()) && wanted(column[s][e])) tops[s] = max_of(tops[s], z[s][e]);
+      for (int e = 0; e < E; ++e) {
+        if (wanted(column[s][e])) tops[s] = max_of(tops[s], z[s][e]);
       }
     }
     return max_to_own_lanes(tops);
   }
 
   // U of the lane's own sample, where classes may have no part in the column.
-  __device__ __forceinline__ float open_column_sum(const LeftOver& left,
-                                                   const Smoothing<float>& smooth,
+  __device__ __forceinline__ float open_column_sum(const Smoothing<float>& smooth,
                                                    float column_top) const {
-    float of_column[4];
+    float of_column[kQuartet];
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
+    for (int s = 0; s < kQuartet; ++s) {
       const float column_top_s = of_sample(column_top, s);
       of_column[s] = 0.0f;
 #pragma unroll
-      for (int e = 0; e <= A; ++e) {
+      for (int e = 0; e < E; ++e) {
         const float u = smooth(column[s][e]);
-        const bool counts = (e < A || left.has_first()) && u != 0.0f;
-        if (counts) of_column[s] += quick_exp(z[s][e] - column_top_s) * u;
+        if (has_classes && u != 0.0f) of_column[s] += quick_exp(z[s][e] - column_top_s) * u;
       }
     }
     return sum_to_own_lanes(of_column);
-  }
-
-  // Puts the left-over class's column together, in all lanes that have a part of it.
-  __device__ __forceinline__ void complete(const LeftOver& left) {
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      float whole = 0.0f;
-#pragma unroll 1
-      for (int turn = 0; turn < left.turns; ++turn) {
-        whole += __shfl_sync(0xffffffffu, column[s][A], left.index() + turn * left.classes);
-      }
-      column[s][A] = whole;
-    }
   }
 };
 
