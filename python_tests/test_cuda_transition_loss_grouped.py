@@ -21,12 +21,29 @@ def few_labels(n, c, r, slack=None, **options):
 @pytest.mark.parametrize("smoothing", [0.0, 1e-8])
 @pytest.mark.parametrize("r", [0, 1, 5, 32])
 @pytest.mark.parametrize("c", [36, 52, 64, 68, 96, 124, 128])
-def test_classes_left_over_of_32(c, r, smoothing):
-    """From 4 to 32, which lanes share out by parts."""
+def test_lanes_without_classes(c, r, smoothing):
+    """Two or four classes to a lane; at 64 and 128 all lanes have some."""
     batch = few_labels(23, c, r, smoothing=smoothing)
     with recording() as launches:
         check(batch, wanted=("logits",), importance=IMPORTANCES[r % 3])
     assert launches[0].kernel == f"transition_loss_quartet<float, {2 if c <= 64 else 4}>"
+
+
+@pytest.mark.parametrize("slack", [None, 0.1])
+@pytest.mark.parametrize("c", [20, 37, 68])
+@pytest.mark.parametrize("r", range(1, 12))
+def test_parts_that_are_asked_for_ahead(r, c, slack):
+    """Two at a time, and two more: all that may be left of that at the end, and none beyond."""
+    check(few_labels(11, c, r, slack), wanted=("logits",))
+
+
+@pytest.mark.parametrize("slack", [None, 0.05])
+@pytest.mark.parametrize("c", [20, 37, 100])
+def test_more_samples_than_all_warps_take_at_once(c, slack):
+    batch = batch_of(600, c, 3, slack)
+    batch = replace(batch, labels=torch.full_like(batch.labels, 3))
+    for reduction in ("none", "mean"):
+        check(batch, wanted=("logits",), reduction=reduction)
 
 
 @pytest.mark.parametrize("importance", IMPORTANCES)
