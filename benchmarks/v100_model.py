@@ -15,8 +15,8 @@ that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py)
   * issue, fma, alu, ... say which part of the time the schedulers, pipes, the memory unit, L2 and
     DRAM are taken; `stall` what warps wait for most, of all the time they spend waiting.
   * Blocks that group samples by label have as many as their labels happen to have, one block to a
-    multiprocessor. Modelled is one with about as many as they have on average; `slowest` is that
-    with most, of labels drawn at random: it ends last.
+    multiprocessor. modelled_us is of one with about as many as they have on average; slowest_us
+    of that with most, of labels drawn at random: it ends last, and the launch with it.
   * Where a multiprocessor gets more blocks than are simulated in a minute, some are left out, and
     taken to go at the rate of those before the last started: `simulated` is the part that is not.
 

@@ -1,6 +1,7 @@
 """How blocks hand over their sums of losses without a fence (csrc/cuda/loss_mean.cuh)."""
 
 import functools
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +40,14 @@ def test_last_block_waits_for_all(grid):
 
 
 def test_order_of_additions_is_the_same_whichever_block_is_last():
-    sums = np.zeros((300, 2))
-    sums[[0, 32, 64]] = [[1], [1e16], [-1e16]]  # of one thread; 1 is lost unless it comes last
-    assert len({add_up(sums, (300, 1), last, seed=0).tobytes() for last in (0, 32, 64, 7)}) == 1
+    # Three of one thread, among those it reads first or after them; 1 is lost unless it comes last.
+    for start in (0, 128):
+        blocks = start + np.array([0, 32, 64])
+        for order in itertools.permutations([1, 1e16, -1e16]):
+            sums = np.zeros((300, 2))
+            sums[blocks] = np.array(order)[:, None]
+            found = {add_up(sums, (300, 1), last, 0).tobytes() for last in (*blocks, 7)}
+            assert len(found) == 1
 
 
 def test_mean_is_the_sum_over_the_weight():
@@ -68,8 +74,16 @@ def test_mean_of_what_is_no_number(blocks, loss, weight):
 
 def test_bits_of_nan_are_the_same_whichever_block_is_last():
     sums = np.ones((5, 2))
-    sums.view(np.int64)[3, 0] = 0x7FF8000000000123
+    sums.view(np.int64)[3] = 0x7FF8000000000123
     assert len({add_up(sums, (5, 1), last, seed=0).tobytes() for last in range(5)}) == 1
+
+
+def test_bits_of_a_nan_that_comes_of_infinities():
+    sums = np.zeros((40, 2))
+    sums[[0, 32, 1]] = [[np.inf], [-np.inf], [np.nan]]
+    for mean in (False, True):
+        found = {add_up(sums, (40, 1), last, 0, mean).tobytes() for last in (0, 1, 2, 32, 33)}
+        assert len(found) == 1
 
 
 @pytest.mark.parametrize("blocks", [2, 4, 9])  # all that a thread reads at once, and more
@@ -91,7 +105,9 @@ def test_sums_that_are_left_later_are_waited_for(last, blocks):
 
 def test_no_nan_is_taken_for_what_is_not_there():
     with Emulator(kernels()) as gpu:
-        partials = gpu.array(not_left(1))
+        partials = gpu.array(not_left(2))
         gpu.call("launch_leave", partials, gpu.input(np.full(2, -1, np.int64).view(np.float64)))
-        assert (partials.get() != -1).all()
-        assert np.isnan(partials.get().view(np.float64)).all()
+        left, other = partials.get()
+        assert (left != -1).all()
+        assert np.isnan(left.view(np.float64)).all()
+        assert (other == -1).all()

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g
 
 HALF = (torch.float16, torch.bfloat16)
 # Classes: samples that are neighbours in a warp, samples grouped by label, a block for each.
-MAPPINGS = (10, 36, 130)
+MAPPINGS = (10, 36, 68, 130)
 
 
 def near(actual, expected, tolerance):

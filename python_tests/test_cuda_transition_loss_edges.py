@@ -11,9 +11,9 @@ from test_cuda_transition_loss import near
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-# Classes: a lane or two for each sample, samples grouped by label with one class to a lane or four,
-# a block for each sample.
-MAPPINGS = (10, 12, 20, 36, 130)
+# Classes: a lane or two for each sample, samples grouped by label with one class to a lane, two
+# (without slack) or four, a block for each sample.
+MAPPINGS = (10, 12, 20, 36, 68, 130)
 
 
 @pytest.mark.parametrize("c", MAPPINGS)

@@ -93,8 +93,8 @@ struct TwoParts {
       : of{column.take(), column.take()} {}
 };
 
-// sums += the next `count` parts of a column, of which two are always on their way; kEven says that
-// these are pairs.
+// sums += the next `count` parts of a column. While two are added, the next two are on their way.
+// kEven says that there is none left over.
 template <bool kEven, class T, int K, int E, bool kVector>
 __device__ __forceinline__ void add_parts(int count, ColumnParts<T, E, kVector>& column,
                                           const PartWeights<T, K>*& weights,  // shared

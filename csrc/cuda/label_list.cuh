@@ -72,8 +72,9 @@ struct ListedSample {
   static_assert(kLongestChunk == 1 << kPositionBits && kGroupedSlots < 1 << 4);
   static_assert(kLongestChunk / K + kGroupedSlots < 1 << (32 - kItemAt));
 
-  // Of a warp's first item, or none. The last warps, which tend to go first, are to have an item
-  // more than others.
+  // Of a warp's first item, or none. The last of those that take items tend to go first: they are
+  // to have one more than others. Warps that take none get item 2^32 - 1 or so, which does not
+  // exist.
   __device__ __forceinline__ explicit ListedSample(const LabelList& list)
       : ListedSample(list, list.warps - 1u - unsigned(warp_id())) {}
 

@@ -1,10 +1,12 @@
 // The sum or mean of a batch's losses in the launch that computes them, in a fixed order.
 //
 // Each block draws a ticket, and leaves the sum of its losses and of their weights. The block that
-// draws the last ticket adds these up, block by block in the order of their numbers. All others
-// have started by then, and none of them waits for another, so it may wait for what they leave.
-// Sums that have not been left yet are told by their bits: no fence is needed, and tickets can be
-// drawn while sums are still on their way.
+// draws the last ticket adds these up: each thread every so many, in the order of their numbers,
+// and then threads by a butterfly. All others have started by then, and none of them waits for
+// another, so it may wait for what they leave. Sums that have not been left yet are told by their
+// bits: no fence is needed, and tickets can be drawn while sums are still on their way.
+//
+// As in cross_entropy, the mean of nothing is 0 / 0.
 #pragma once
 
 #include "reduce.cuh"
@@ -14,7 +16,6 @@ namespace ptd {
 
 template <class T>
 __device__ __forceinline__ void write_loss(const LossOutputs<T>& out, double loss, double weight) {
-  // As in cross_entropy, the mean of nothing is 0 / 0.
   *out.loss = T(out.mean ? loss / weight : loss);
   *out.total_weight = T(weight);
 }
@@ -43,8 +44,8 @@ struct LossSums {
 
 // What a block leaves has all bits set until it does. Each of the two is there or not, by itself.
 __device__ __forceinline__ bool is_left(double sum) { return __double_as_longlong(sum) != -1; }
-// The same, but for the bits of a NaN: these may be any, and must neither be all set nor differ
-// with the block that adds it.
+// A sum as it is, but for the bits of a NaN: these may be any, and must neither be all set nor
+// differ with the block that adds it up.
 __device__ __forceinline__ double with_one_nan(double sum) {
   return sum == sum ? sum : __longlong_as_double(0x7ff8000000000000ll);
 }
@@ -177,8 +178,8 @@ __device__ __forceinline__ double quotient(double x, double y, double inverse) {
   return nearer == nearer ? nearer : x / y;  // infinities, and y = 0
 }
 
-// What one warp of a block does, the same in every block: all it can before the block's losses are
-// there.
+// A block's part in the sum or mean, by one of its warps: as much as can be done before its losses
+// are there, and the rest.
 template <class T>
 class WarpMean {
  public:
@@ -202,10 +203,10 @@ class WarpMean {
       received[k] = __shfl_xor_sync(0xffffffffu, sums.loss, kWarp / 2 >> k);
       sums.loss += received[k];
     }
-    weight = lanes_sum<kWarp>(sums.weight);
+    weight = with_one_nan(lanes_sum<kWarp>(sums.weight));
     if (!has_own) return;
     *out.total_weight = T(weight);
-    divisor = out.mean ? weight : 1.0;  // as in cross_entropy, the mean of nothing is 0 / 0
+    divisor = out.mean ? weight : 1.0;
     inverse = 1.0 / divisor;
     around.hold();
   }
@@ -218,7 +219,7 @@ class WarpMean {
     loss = around.sum(loss);
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) loss += received[k];
-    *out.loss = T(quotient(loss, divisor, inverse));
+    *out.loss = T(with_one_nan(quotient(loss, divisor, inverse)));
   }
 
  private:

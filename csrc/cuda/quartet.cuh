@@ -36,6 +36,7 @@ __device__ __forceinline__ void for_each_quartet(const QuartetBlock<S, E>& block
     const PartWeights<float, K>* weights = block.weights();
     add_parts<false>(parts, column, weights, samples.column);
     // Logits now: what is asked for is answered in order, and the products wait for columns alone.
+    // Offsets are added to the lane's first, of which registers need to hold one.
     const int first = E * opaque(lane_id());
     samples.has_classes = first < classes;
     const S* const own = opaque(block.logits_of(0) + (samples.has_classes ? first : 0));
@@ -47,7 +48,8 @@ __device__ __forceinline__ void for_each_quartet(const QuartetBlock<S, E>& block
 #pragma unroll
       for (int e = 0; e < E; ++e) samples.z[s][e] = load<float>(some.of + e);
     }
-    __syncwarp();  // numbers are converted one by one, when all are there: registers are scarce
+    // Keeps what follows from being mixed with the conversions, which takes too many registers.
+    __syncwarp();
     visit(sample, samples);
     if (!sample.has_next()) return;
     sample = sample.next(block.list());

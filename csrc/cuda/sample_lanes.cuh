@@ -2,10 +2,10 @@
 //
 //   E l + e   if rows are vectors of E classes (kVector),   l + 32 e   if not,   e < E
 //
-// where E is 1 for up to 32 classes and 4 for up to 128. Then again, a sample has 32 / K lanes of
-// its own, which have the classes of lanes l ^ (32 / K) c, c < K, for l the lane itself. The order,
-// different for each sample, is what shuffles leave behind that take the classes from all 32 lanes
-// to a sample's own.
+// where E is 1 for up to 32 classes and 4 (in quartet.cuh also 2) for up to 128. Then again, a
+// sample has 32 / K lanes of its own, which have the classes of lanes l ^ (32 / K) c, c < K, for l
+// the lane itself. The order, different for each sample, is what shuffles leave behind that take
+// the classes from all 32 lanes to a sample's own.
 #pragma once
 
 #include "column.cuh"

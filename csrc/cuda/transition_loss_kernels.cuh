@@ -43,7 +43,7 @@ struct ListedLosses {
       return;
     }
     // The last warp has no samples: what does not wait for losses is done while others are at work.
-    // They are added up in the order of the samples, whatever that of their list.
+    // Losses are added up in the order of the samples, whatever that of their list.
     const bool adds_up = warp_id() == kLossWarps;
     WarpMean<T> mean(out);
     unsigned listed = 0;
