@@ -162,7 +162,23 @@ __device__ __forceinline__ void list_samples(const Block& block) {
   __syncthreads();
 }
 
-// visit(sample, label, share) for all samples, by whole warps. The grid is [chunks, groups].
+// Lists the chunk's samples, and then visit(sample) for all items of a warp, `sample` being the
+// lane's own. The grid is [chunks, groups].
+template <class S, int E, int K, bool kVector, class Visit>
+__device__ __forceinline__ void for_each_item(const GroupedBlock<S, E, K, kVector>& block,
+                                              const Visit& visit) {
+  list_samples(block);
+  ListedSample<K> sample(block.list());
+  if (!sample.exists()) return;
+#pragma unroll 1
+  while (true) {
+    visit(sample);
+    if (!sample.has_next()) return;
+    sample = sample.next(block.list());
+  }
+}
+
+// visit(sample, label, share) for all samples, by whole warps.
 template <bool kSlack, class S, int E, int K, bool kVector, class Visit>
 __device__ __forceinline__ void for_each_grouped(const GroupedBlock<S, E, K, kVector>& block,
                                                  const Visit& visit) {
@@ -170,11 +186,7 @@ __device__ __forceinline__ void for_each_grouped(const GroupedBlock<S, E, K, kVe
   constexpr int V = E * K;
   const LabelBatch<S>& batch = block.batch;
   const int classes = batch.classes, parts = batch.parts;
-  list_samples(block);
-  ListedSample<K> sample(block.list());
-  if (!sample.exists()) return;
-#pragma unroll 1
-  while (true) {
+  for_each_item(block, [&](ListedSample<K>& sample) {
     Share<T, V> share = sample_share<T, E, K, kVector>();
     const auto load_logits = [&] {
       load_sample<kVector>(block.logits_of(sample.position()), batch.logits.stride, classes, share,
@@ -227,9 +239,7 @@ __device__ __forceinline__ void for_each_grouped(const GroupedBlock<S, E, K, kVe
     if constexpr (kLogitsLast) load_logits();
     leave_out_beyond<kVector>(classes, share);
     visit(sample, block.label_of(sample), share);
-    if (!sample.has_next()) return;
-    sample = sample.next(block.list());
-  }
+  });
 }
 
 }  // namespace ptd

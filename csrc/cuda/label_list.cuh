@@ -141,7 +141,7 @@ struct ChunkLabels {
       if (t * kGroupedThreads >= count) break;
       const bool is_there = at(t) < count;
       const unsigned slot = label[t].low - unsigned(first);
-      bool listed = is_there && label[t].high == 0 && slot < unsigned(labels);
+      const bool listed = is_there && label[t].high == 0 && slot < unsigned(labels);
       const bool is_class = label[t].high == 0 && label[t].low < unsigned(classes);
       const bool is_rest = is_there && first == 0 && !is_class;
       const unsigned word = __ballot_sync(0xffffffffu, listed || is_rest);

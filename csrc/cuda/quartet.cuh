@@ -18,11 +18,7 @@ __device__ __forceinline__ void for_each_quartet(const QuartetBlock<S, E>& block
   constexpr int K = kQuartet;
   const auto& batch = block.batch;
   const int classes = batch.classes, parts = batch.parts;
-  list_samples(block);
-  ListedSample<K> sample(block.list());
-  if (!sample.exists()) return;
-#pragma unroll 1
-  while (true) {
+  for_each_item(block, [&](ListedSample<K>& sample) {
     bring_weights(block, sample, 0, parts);
     sample.bits = opaque(sample.bits);  // the rest is worked out again: registers are scarce
     prefetch_row<K>(block.logits_of(sample.position()), classes);
@@ -51,9 +47,7 @@ __device__ __forceinline__ void for_each_quartet(const QuartetBlock<S, E>& block
     // Keeps what follows from being mixed with the conversions, which takes too many registers.
     __syncwarp();
     visit(sample, samples);
-    if (!sample.has_next()) return;
-    sample = sample.next(block.list());
-  }
+  });
 }
 
 }  // namespace ptd
