@@ -1,4 +1,4 @@
-"""One multiprocessor of a V100, cycle by cycle, replaying the traces of sass_warp.py.
+"""One multiprocessor of a V100, cycle by cycle, issuing what warps of sass_warp.py run.
 
 Four schedulers issue one instruction a cycle each, of a warp that is theirs for good: in order, not
 before the cycles are over that the instruction before it asks for, and not before the counters that
@@ -19,6 +19,7 @@ from itertools import pairwise
 from sass_memory import SPAN, Caches
 from sass_pipes import PIPES, Timed, timed
 from sass_program import NO_BARRIER, Program
+from sass_warp import Warp as Running
 
 SECTORS = 4  # of global memory that the memory unit serves in a pass
 QUEUE, ADDRESSES = 5, 4  # of a scheduler: instructions that wait; cycles for each one's addresses
@@ -27,13 +28,20 @@ BARRIER, TAKEN_BRANCH, NEXT_BLOCK, FENCE = 12, 2, 100, 400  # guesses
 
 
 class Warp:
-    __slots__ = ("age", "at", "block", "cause", "counters", "free", "issued", "scheduler", "trace")
+    __slots__ = (
+        "age", "at", "block", "cause", "counters", "free", "issued", "runs", "scheduler", "trace"
+    )  # fmt: skip
 
-    def __init__(self, trace: list, block: Block, scheduler: int, age: int, now: int):
-        self.trace, self.block, self.scheduler, self.age = trace, block, scheduler, age
+    def __init__(self, runs: Running, block: Block, scheduler: int, age: int, now: int):
+        self.runs, self.trace = runs, runs.trace
+        self.block, self.scheduler, self.age = block, scheduler, age
         self.at, self.free, self.issued = 0, now, now
         self.counters = [0.0] * 6  # when each is down
         self.cause = [""] * 6
+
+    def has_next(self) -> bool:
+        """Whether there is an instruction after those issued: if it is not known, it is run."""
+        return self.at < len(self.trace) or self.runs.go_on()
 
     def ready(self, codes: list[Timed]) -> tuple[float, str]:
         """When the next instruction may issue, and what it waits for."""
@@ -100,8 +108,9 @@ class Processor:
         self.age = 0
         self.end = 0.0
 
-    def run(self, blocks: Iterator[list[list]], resident: int) -> Result:
-        """All blocks, so many at once, each the traces of its warps."""
+    def run(self, blocks: Iterator[list[Running]], resident: int) -> Result:
+        """All blocks, so many at once, each its warps: those that have not ended go on as they get
+        to it here."""
         self.blocks = blocks
         for place in range(resident):
             self.start_block(place, 0)
@@ -128,16 +137,18 @@ class Processor:
         return result
 
     def start_block(self, place: int, now: int) -> None:
-        traces = next(self.blocks, None)
-        if traces is None:
+        warps = next(self.blocks, None)
+        if warps is None:
             if not self.result.filled:
                 self.result.filled, self.result.issued_filled = now, self.result.issued
             return
-        block = Block(place, len(traces))
-        for number, trace in enumerate(traces):
+        block = Block(place, len(warps))
+        for number, runs in enumerate(warps):
             self.age += 1
-            scheduler = (place * len(traces) + number) % 4
-            self.sleep(Warp(trace, block, scheduler, self.age, now))
+            scheduler = (place * len(warps) + number) % 4
+            warp = Warp(runs, block, scheduler, self.age, now)
+            if warp.has_next():
+                self.sleep(warp)
 
     def sleep(self, warp: Warp) -> None:
         when, why = warp.ready(self.codes)
@@ -190,16 +201,16 @@ class Processor:
         elif code.name == "CCTL" and code.pipe != "memory":
             self.caches.tags.clear()
         warp.at += 1
-        if warp.at == len(warp.trace):
+        if code.name == "BAR":
+            warp.block.waiting.append(warp)
+            self.meet(warp.block, now)
+            return
+        if not warp.has_next():
             self.finish(warp, now)
             return
         following = warp.trace[warp.at]
         if (following if type(following) is int else following[0]) != place + 1:
             warp.free += TAKEN_BRANCH
-        if code.name == "BAR":
-            warp.block.waiting.append(warp)
-            self.meet(warp.block, now)
-            return
         self.sleep(warp)
 
     @staticmethod
@@ -248,6 +259,7 @@ class Processor:
         for warp in block.waiting:
             self.result.stalls["block barrier"] += now - warp.issued
             warp.free = max(warp.free, now + BARRIER)
+            warp.has_next()  # an EXIT at least
             self.sleep(warp)
         block.waiting = []
 

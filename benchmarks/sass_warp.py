@@ -1,5 +1,8 @@
 """Runs warps of a kernel's machine code, and keeps what they did, for sass_timing.py to replay.
 
+What an atomic returns depends on when others get to theirs, and a barrier waits for all: a warp
+stops there until it is told to go on. sass_timing.py says when; run_all has no notion of time.
+
 Lanes that part at a branch go on one group after the other until they meet: at the BSYNC of the
 BSSY that they passed together, at a WARPSYNC, or at the end. A trace lists the instructions that a
 warp issued, by number; where memory was accessed, with what of it.
@@ -18,6 +21,7 @@ from sass_program import Instruction, Program
 ALL = 0xFFFFFFFF
 CONTROL = {"BRA", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD", "CALL", "RET", "EXIT", "BAR"}
 # Nothing to do for lanes that run one after another; BMOV saves what a warp keeps by lane here.
+ATOMICS = {"ATOMS", "ATOMG", "RED"}
 IDLE = {"NOP", "BMOV", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"}
 MASKS: dict[int, np.ndarray] = {}
 
@@ -49,15 +53,18 @@ class Launch:
         operands = Operands({0: bytes(bank), 2: program.constants + bytes(8)})
         self.steps = [compile_step(code, operands) for code in program.code]
 
-    def run(self, index: tuple[int, int, int]) -> list[list]:
-        """The traces of a block's warps."""
+    def start(self, index: tuple[int, int, int]) -> list[Warp]:
+        """The warps of a block, at their first instruction."""
         shared = np.zeros(-(-self.shared_bytes // 16) * 16, np.uint8)
-        warps = [Warp(self, shared, index, n) for n in range(-(-self.threads // 32))]
+        return [Warp(self, shared, index, n) for n in range(-(-self.threads // 32))]
+
+    def run(self, index: tuple[int, int, int]) -> list[Warp]:
+        """The warps of a block, at their end."""
+        warps = self.start(index)
         going = warps
-        with np.errstate(all="ignore"):
-            while going:
-                going = [warp for warp in going if warp.run()]
-        return [warp.trace for warp in warps]
+        while going:
+            going = [warp for warp in going if warp.to_barrier()]
+        return warps
 
 
 class Warp:
@@ -75,13 +82,33 @@ class Warp:
         self.waiting: dict[object, list[tuple[int, int]]] = {}  # by what they wait for
         self.together: dict[int, list[int]] = {}  # by barrier: lanes that passed a BSSY together
         self.trace: list = []
+        self.ended = False
+
+    def to_barrier(self) -> bool:
+        """To the next barrier of the block (True), or to the end."""
+        while self.go_on():
+            if self.at_barrier:
+                return True
+        return False
+
+    def go_on(self) -> bool:
+        """To the next barrier of the block or atomic (True), by one instruction at least, or to the
+        end. False if it has been there already."""
+        if self.ended:
+            return False
+        with np.errstate(all="ignore"):
+            self.at_barrier = self.run()
+        return True
 
     def run(self) -> bool:
-        """To the next barrier of the block (True), or to the end."""
+        """Whether it stops for a barrier."""
         steps, trace = self.launch.steps, self.trace
+        before = len(trace)
         while True:
             at = self.at
             code, act, guard, negated = steps[at]
+            if code.name in ATOMICS and len(trace) > before:
+                return False
             lanes = None if self.active == ALL else lanes_of(self.active)
             if guard != 7 or negated:
                 holds = ~self.p[guard] if negated else self.p[guard]
@@ -104,6 +131,7 @@ class Warp:
                     return True
                 continue
             if not self.control(code, ALL if lanes is None else mask_of(lanes)):
+                self.ended = True
                 return False
 
     def control(self, code: Instruction, mask: int) -> bool:

@@ -93,24 +93,27 @@ def simulate(
     resident = min(resident, len(indices))
     # The last block of a grid adds up what all left, if it is among these.
     arrays.set_ticket(sizes.blocks - len(indices))
-    traces, issued = [], 0
+    blocks, issued = [], 0
     for index in indices:
-        traces.append(launch.run(index))
-        issued += sum(map(len, traces[-1]))
-        if issued > MOST and len(traces) >= 2 * resident:
+        if case.of_warp:
+            blocks.append(launch.start(index))  # runs as it is simulated: warps draw what they do
+            break
+        blocks.append(launch.run(index))
+        issued += sum(len(warp.trace) for warp in blocks[-1])
+        if issued > MOST and len(blocks) >= 2 * resident:
             break
     shared = resident * launch.shared_bytes
     carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
     caches = Caches(arrays.memory, (128 - carveout) * 1024, len(indices) / sizes.blocks, PROCESSORS)
+    result = Processor(program, caches).run(iter(blocks), resident)
     check(arrays)
     if case.title == "loss" and not most:
         check_mean(case, program)
-    result = Processor(program, caches).run(iter(traces), resident)
     cycles = result.cycles
-    if len(traces) < len(indices):  # the others would have come while it was full
-        left_out = (len(indices) / len(traces) - 1) * result.issued
+    if len(blocks) < len(indices):  # the others would have come while it was full
+        left_out = (len(indices) / len(blocks) - 1) * result.issued
         cycles += left_out * result.filled / result.issued_filled
-    return result, len(traces) / len(indices), cycles / Caches.CLOCK * 1e6
+    return result, len(blocks) / len(indices), cycles / Caches.CLOCK * 1e6
 
 
 COLUMNS = ("issue", "fma", "alu", "fp64", "special", "memory unit", "L2", "DRAM")

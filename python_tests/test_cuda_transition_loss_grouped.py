@@ -37,13 +37,31 @@ def test_parts_that_are_asked_for_ahead(r, c, slack):
     check(few_labels(11, c, r, slack), wanted=("logits",))
 
 
-@pytest.mark.parametrize("slack", [None, 0.05])
 @pytest.mark.parametrize("c", [20, 37, 100])
-def test_more_samples_than_all_warps_take_at_once(c, slack):
-    batch = batch_of(600, c, 3, slack)
+@pytest.mark.parametrize(
+    ("n", "slack"),
+    [(63, None), (65, None), (125, 0.05), (125, None), (129, None), (600, None), (600, 0.05)],
+)
+def test_more_samples_than_all_warps_take_at_once(n, slack, c):
+    """By one sample, with 31 or 32 warps that take two or four; and by many."""
+    batch = batch_of(n, c, 3, slack)
     batch = replace(batch, labels=torch.full_like(batch.labels, 3))
     for reduction in ("none", "mean"):
         check(batch, wanted=("logits",), reduction=reduction)
+
+
+@pytest.mark.parametrize(
+    ("stride", "kernel"),
+    [(131_068, "transition_loss_quartet<float, 2>"),
+     (131_072, "transition_loss_grouped<float, 4, false, false>")],
+)  # fmt: skip
+def test_rows_far_apart(stride, kernel):
+    """So far that the 4,096 of a chunk are within 2^31 bytes, and beyond."""
+    batch = few_labels(5, 36, 3)
+    logits = torch.empty(5, stride)[:, :36].copy_(batch.logits)
+    with recording() as launches:
+        check(replace(batch, logits=logits), wanted=("logits",))
+    assert launches[0].kernel == kernel
 
 
 @pytest.mark.parametrize("importance", IMPORTANCES)

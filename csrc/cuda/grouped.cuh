@@ -132,7 +132,9 @@ __device__ __forceinline__ void add_parts(int count, ColumnParts<T, E, kVector>&
     add_two(even);
   }
   if constexpr (!kEven) {
-    if (count % 2 != 0) add((weights++)->of, column.take());
+    // As a loop: an `if` would have its products issued, to no effect, where there is nothing left.
+#pragma unroll 1
+    for (int left = count % 2; left != 0; --left) add((weights++)->of, column.take());
   }
 }
 
@@ -142,6 +144,7 @@ __device__ __forceinline__ void list_labels(const Block& block) {
   ChunkLabels<Block::kVectors, Label> labels;
   labels.load(block.batch.labels, block.start(), block.samples());
   if (threadIdx.x < kGroupedSlots) block.counts[threadIdx.x] = 0;
+  if (threadIdx.x == 0) *block.drawn = block.warps;
   __syncthreads();
   block.prefetch_columns();
   labels.list(block.samples(), block.batch.classes, block.first_label(), block.labels(),
@@ -171,11 +174,9 @@ __device__ __forceinline__ void for_each_item(const GroupedBlock<S, E, K, kVecto
   ListedSample<K> sample(block.list());
   if (!sample.exists()) return;
 #pragma unroll 1
-  while (true) {
+  do {
     visit(sample);
-    if (!sample.has_next()) return;
-    sample = sample.next(block.list());
-  }
+  } while (sample.draw(block.list()));
 }
 
 // visit(sample, label, share) for all samples, by whole warps.

@@ -39,9 +39,9 @@ struct GroupedBlock {
   const LabelBatch<S>& batch;
   const GroupedLayout& layout;
   unsigned char* shared;
-  unsigned *counts, *listed;  // shared, of the list
-  ChunkRows<S>* chunk;        // shared, if kVector
-  unsigned warps;             // that take samples
+  unsigned *counts, *listed, *drawn;  // shared, of the list
+  ChunkRows<S>* chunk;                // shared, if kVector
+  unsigned warps;                     // that take samples
 
   __device__ __forceinline__ int64_t start() const { return int64_t(blockIdx.x) * layout.length; }
   __device__ __forceinline__ int samples() const {
@@ -57,7 +57,7 @@ struct GroupedBlock {
     return reinterpret_cast<PartWeights<T, K>*>(shared) + warp_id() * layout.weight_rows;
   }
   __device__ __forceinline__ LabelList list() const {
-    return {counts, reinterpret_cast<uint16_t*>(shared + layout.list), listed, layout.length,
+    return {counts, reinterpret_cast<uint16_t*>(shared + layout.list), listed, drawn, layout.length,
             warps};
   }
   // Called by one thread, before a barrier that comes before any of the rows.
@@ -118,9 +118,9 @@ template <class S, int E, int K, bool kVector>
 __device__ __forceinline__ GroupedBlock<S, E, K, kVector> grouped_block(
     const LabelBatch<S>& batch, const GroupedLayout& layout, unsigned warps = kGroupedWarps) {
   PTD_DYNAMIC_SHARED(unsigned char, shared);
-  __shared__ unsigned counts[kGroupedSlots], listed[kLongestChunk / kWarp];
+  __shared__ unsigned counts[kGroupedSlots], listed[kLongestChunk / kWarp], drawn;
   __shared__ ChunkRows<S> chunk;
-  return {batch, layout, shared, counts, listed, &chunk, warps};
+  return {batch, layout, shared, counts, listed, &drawn, &chunk, warps};
 }
 
 }  // namespace ptd

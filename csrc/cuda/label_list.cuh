@@ -23,6 +23,7 @@ struct LabelList {
   unsigned* counts;     // [kGroupedSlots], of what is listed; zero to begin with
   uint16_t* positions;  // [slots, length], in the chunk
   unsigned* listed;     // [length / 32]: a bit for each sample of the chunk
+  unsigned* drawn;      // one: items that warps have, or had; `warps` to begin with
   int length;
   unsigned warps;  // that take items; the last warps have none
 
@@ -68,13 +69,12 @@ struct ListedSample {
   unsigned bits;
 
   static constexpr int kPositionBits = 12, kSlotAt = kPositionBits, kFillsAt = kSlotAt + 4;
-  static constexpr int kMoreAt = kFillsAt + 1, kItemAt = kMoreAt + 1;
+  static constexpr int kItemsAt = kFillsAt + 1;
   static_assert(kLongestChunk == 1 << kPositionBits && kGroupedSlots < 1 << 4);
-  static_assert(kLongestChunk / K + kGroupedSlots < 1 << (32 - kItemAt));
+  static_assert(kLongestChunk / K + kGroupedSlots < 1 << (32 - kItemsAt));
 
-  // Of a warp's first item, or none. The last of those that take items tend to go first: they are
-  // to have one more than others. Warps that take none get item 2^32 - 1 or so, which does not
-  // exist.
+  // Of a warp's first item, or none. The last of those that take items tend to go first. Warps that
+  // take none get item 2^32 - 1 or so, which does not exist.
   __device__ __forceinline__ explicit ListedSample(const LabelList& list)
       : ListedSample(list, list.warps - 1u - unsigned(warp_id())) {}
 
@@ -91,10 +91,10 @@ struct ListedSample {
       if (own_slot >= offset) up_to += below;
     }
     const unsigned earlier = __ballot_sync(0xffffffffu, up_to <= item) % (1u << kGroupedSlots);
-    const bool more = __any_sync(0xffffffffu, up_to > item + list.warps);
     const int slot = __popc(earlier);
     const unsigned before = __shfl_sync(0xffffffffu, up_to - items, slot);
-    bits = (item << 1 | unsigned(more)) << kMoreAt | unsigned(slot) << kSlotAt;
+    const unsigned all = __shfl_sync(0xffffffffu, up_to, kGroupedSlots - 1);
+    bits = all << kItemsAt | unsigned(slot) << kSlotAt;
     if (!exists()) return;
     const unsigned place = K * (item - before) + lane / (kWarp / K);
     const bool beyond = place >= list.counts[slot];
@@ -106,10 +106,16 @@ struct ListedSample {
   __device__ __forceinline__ int position() const { return static_cast<int>(bits % kLongestChunk); }
   __device__ __forceinline__ int slot() const { return static_cast<int>(bits >> kSlotAt & 15); }
   __device__ __forceinline__ bool fills() const { return bits >> kFillsAt & 1; }
-  // Whether the warp has an item after this one, and that.
-  __device__ __forceinline__ bool has_next() const { return bits >> kMoreAt & 1; }
-  __device__ __forceinline__ ListedSample next(const LabelList& list) const {
-    return ListedSample(list, (bits >> kItemAt) + list.warps);
+  // Draws the item after those that warps have, if there is one: whoever is done first has it.
+  __device__ __forceinline__ bool draw(const LabelList& list) {
+    const unsigned items = bits >> kItemsAt;
+    if (items <= list.warps) return false;
+    unsigned item = 0;
+    if (lane_id() == 0) item = atomicAdd(list.drawn, 1u);
+    item = __shfl_sync(0xffffffffu, item, 0);
+    if (item >= items) return false;
+    *this = ListedSample(list, item);
+    return true;
   }
 };
 

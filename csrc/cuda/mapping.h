@@ -37,8 +37,9 @@ struct GroupedPlan {
  private:
   template <class S>
   static bool has_vectors(const LabelBatch<S>& batch) {
-    // For offsets in a chunk to be of 32 bits.
-    constexpr int64_t kMostStride = (int64_t(1) << 31) / kLongestChunk - 1;
+    // For offsets in a chunk, in bytes, to be of 32 bits.
+    constexpr int64_t kMostStride =
+        (int64_t(1) << 31) / kLongestChunk / int64_t(sizeof(Accumulation<S>)) - 1;
     const auto& logits = batch.logits;
     const auto& weights = batch.weights;
     if (batch.classes <= kWarp || batch.classes % 4 != 0 || sizeof(Accumulation<S>) != 4)

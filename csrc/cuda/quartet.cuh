@@ -32,15 +32,15 @@ __device__ __forceinline__ void for_each_quartet(const QuartetBlock<S, E>& block
     const PartWeights<float, K>* weights = block.weights();
     add_parts<false>(parts, column, weights, samples.column);
     // Logits now: what is asked for is answered in order, and the products wait for columns alone.
-    // Offsets are added to the lane's first, of which registers need to hold one.
     const int first = E * opaque(lane_id());
     samples.has_classes = first < classes;
     const S* const own = opaque(block.logits_of(0) + (samples.has_classes ? first : 0));
+    const int own_row =  // in bytes; opaque, for else each lane multiplies four positions
+        opaque(sample.position() * static_cast<int>(batch.logits.row_stride) * int(sizeof(S)));
 #pragma unroll
     for (int s = 0; s < K; ++s) {
-      const int position = of_sample(sample.position(), s);
-      const auto some = read_once(reinterpret_cast<const Vector<S, E>*>(
-          own + position * static_cast<int>(batch.logits.row_stride)));
+      const auto some =
+          read_once(reinterpret_cast<const Vector<S, E>*>(bytes_on(own, of_sample(own_row, s))));
 #pragma unroll
       for (int e = 0; e < E; ++e) samples.z[s][e] = load<float>(some.of + e);
     }
