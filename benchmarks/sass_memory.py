@@ -84,8 +84,8 @@ def in_pairs(lanes: np.ndarray, addresses: np.ndarray, apart: int) -> bool:
 class Caches:
     """Of one multiprocessor: its first-level cache, and its share of the second level and DRAM.
 
-    `share` is the part of the launch's blocks that run here: bandwidth is shared by work, so that a
-    multiprocessor with one block more than others gets more of it, as it would once they are done.
+    `share` is the part of the launch's work that is done here, and of the bandwidth it gets: a
+    multiprocessor with more to do than others gets more of it, as it would once they are done.
     Requests queue for bandwidth in the order they come, and then take a latency. Stores write
     through; of DRAM's time they take theirs once for each sector.
     """

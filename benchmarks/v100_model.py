@@ -16,7 +16,8 @@ that multiprocessor is simulated cycle by cycle (sass_timing.py, sass_memory.py)
     DRAM are taken; `stall` what warps wait for most, of all the time they spend waiting.
   * Blocks that group samples by label have as many as their labels happen to have, one block to a
     multiprocessor. modelled_us is of one with about as many as they have on average; slowest_us
-    of that with most, of labels drawn at random: it ends last, and the launch with it.
+    of that with most, of labels drawn at random: it ends last, and the launch with it. It has as
+    much more of L2's and DRAM's bandwidth as it has more samples: others are done before.
   * Where a multiprocessor gets more blocks than are simulated in a minute, some are left out, and
     taken to go at the rate of those before the last started: `simulated` is the part that is not.
 
@@ -84,10 +85,12 @@ def simulate(
         program, arrays.memory, pack(case.arguments(arrays)), grid, sizes.threads, sizes.shared
     )
     indices = [(b % grid[0], b // grid[0], 0) for b in range(0, sizes.blocks, PROCESSORS)]
+    share = len(indices) / sizes.blocks
     if case.of_warp:
         if len(indices) > 1:
             raise ValueError(f"{case.kernel} has several blocks to a multiprocessor")
-        indices = [arrays.block_with(most)]
+        index, share = arrays.block_with(most)
+        indices = [index]
     usage = program.usage
     resident = usage.active_warps(sizes.threads, sizes.shared) * 32 // -(-sizes.threads // 32 * 32)
     resident = min(resident, len(indices))
@@ -104,7 +107,7 @@ def simulate(
             break
     shared = resident * launch.shared_bytes
     carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
-    caches = Caches(arrays.memory, (128 - carveout) * 1024, len(indices) / sizes.blocks, PROCESSORS)
+    caches = Caches(arrays.memory, (128 - carveout) * 1024, share, PROCESSORS)
     result = Processor(program, caches).run(iter(blocks), resident)
     check(arrays)
     if case.title == "loss" and not most:
