@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
       block, [&](const ListedSample<K>& sample, int label, const Share<T, V>& share) {
         const int64_t n = block.start() + sample.position();
         T* const row = !sample.fills() ? result + n * batch.classes : nullptr;
-        SampleStore<kVector, T, T, V> q_row(row, batch.classes);
+        SampleStore<kVector, T, T, V> q_row(batch.classes);
         posterior_of<kVector || E == 1>(batch, share, label, team,
-                                        [&](int v, T q) { q_row.put(share, v, q); });
+                                        [&](int v, T q) { q_row.put(row, share, v, q); });
       });
 }
 
@@ -61,13 +61,16 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
   for_each_grouped<kSlack>(
       block, [&](const ListedSample<K>& sample, int label, const Share<T, V>& share) {
         const int64_t n = block.start() + sample.position();
-        S* const row = !sample.fills() && grads.logits ? grads.logits + n * batch.classes : nullptr;
-        SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
+        const auto row = [&]() -> S* {
+          return sample.fills() || !grads.logits ? nullptr : grads.logits + n * batch.classes;
+        };
+        S* const kept = kVector ? row() : nullptr;  // without vectors, registers are too few for it
+        SampleStore<kVector, S, T, V> dz_row(batch.classes);
         SampleLoad<kVector, T, V> given(grads.grad + n * batch.classes, batch.classes);
         const auto grad_at = [&](int v) { return given.get(share, v); };
         posterior_gradient<E == 1 || (kVector && !kSlack)>(
             batch, share, label, grad_at, grads.column.entry != nullptr, team,
-            [&](int v, T dz) { dz_row.put(share, v, dz); },
+            [&](int v, T dz) { dz_row.put(kVector ? kept : row(), share, v, dz); },
             [&](int v, T du) {
               if (!sample.fills()) write_factors<kSlack>(batch, grads.column, share, n, v, du);
             });

@@ -131,16 +131,16 @@ struct SampleLoad {
   }
 };
 
-// Stores a lane's classes of a row, one after the other: put(v, x) in the order of v.
+// Stores a lane's classes of a row, one after the other: put(row, v, x) in the order of v; row is
+// nullptr where nothing is to be stored.
 template <bool kVector, class S, class T, int V>
 struct SampleStore {
-  S* row;  // nullptr where nothing is to be stored
   int classes;
   Vector<S, 4> four;
 
-  __device__ __forceinline__ SampleStore(S* row, int classes) : row(row), classes(classes) {}
+  __device__ __forceinline__ explicit SampleStore(int classes) : classes(classes) {}
 
-  __device__ __forceinline__ void put(const Share<T, V>& share, int v, T x) {
+  __device__ __forceinline__ void put(S* row, const Share<T, V>& share, int v, T x) {
     if constexpr (kVector) {
       store(four.of + v % 4, x);
       if (v % 4 == 3 && row && share.index(v) < classes) {

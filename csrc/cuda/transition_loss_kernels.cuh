@@ -84,17 +84,18 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
   constexpr int K = kGroupedSamples<T, E>, V = E * K;
   const auto block = grouped_block<S, E, K, kVector>(batch, layout);
   SampleTeam<T, K> team;
-  for_each_grouped<kSlack>(block, [&](const ListedSample<K>& sample, int label,
-                                      const Share<T, V>& share) {
-    const int64_t n = block.start() + sample.position();
-    S* const row = !sample.fills() && grads.logits ? grads.logits + n * batch.classes : nullptr;
-    SampleStore<kVector, S, T, V> dz_row(row, batch.classes);
-    gradients_of<E == 1>(
-        batch, rule, grads, share, n, label, team, [&](int v, T dz) { dz_row.put(share, v, dz); },
-        [&](int v, T du) {
-          if (!sample.fills()) write_factors<kSlack>(batch, grads.column, share, n, v, du);
-        });
-  });
+  for_each_grouped<kSlack>(
+      block, [&](const ListedSample<K>& sample, int label, const Share<T, V>& share) {
+        const int64_t n = block.start() + sample.position();
+        S* const row = !sample.fills() && grads.logits ? grads.logits + n * batch.classes : nullptr;
+        SampleStore<kVector, S, T, V> dz_row(batch.classes);
+        gradients_of<E == 1>(
+            batch, rule, grads, share, n, label, team,
+            [&](int v, T dz) { dz_row.put(row, share, v, dz); },
+            [&](int v, T du) {
+              if (!sample.fills()) write_factors<kSlack>(batch, grads.column, share, n, v, du);
+            });
+      });
 }
 
 template <class S, int V>
