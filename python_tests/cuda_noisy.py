@@ -133,13 +133,13 @@ class Inputs:
             numbers = torch.cat([tensor.new_full((1,), torch.nan), tensor.flatten()])
             return given(numbers, name).pointer + tensor.element_size()
 
-        self.logits, self.weights = given(logits, "logits"), placed(weights, "weights")
+        self.logits, self.weights = placed(logits, "logits"), placed(weights, "weights")
         self.matrices = [
             placed(tensor, name) if kind in layout else None
             for kind, tensors in (("columns", columns), ("rows", rows))
             for name, tensor in tensors.items()
         ]
-        self.grad = given(grad, "grad")
+        self.grad = placed(grad, "grad")
 
 
 def run(batch, grad, wanted=NAMES, seed=0, check=True):
@@ -180,15 +180,19 @@ def run_tiled(batch, grad, sharing=804, layout=("columns", "rows"), seed=0, fact
     with Emulator(kernels(), seed=seed) as gpu:
         given = Inputs(gpu, batch, grad, layout, off)
         n, c, _ = given.sizes
-        out, sums, entries, rows = (
-            gpu.output((n, c), parts.dtype, name=name)
-            for name in ("out", "sums", "entries", "rows")
-        )
-        dz = gpu.output((n, c), logits.dtype, name="dlogits")
+
+        def output(name, dtype=parts.dtype):
+            # Arrays end at a boundary of their alignment: one number more, and they begin off it.
+            more, align = (1, dtype.itemsize) if name in off else (0, 16)
+            return gpu.output(n * c + more, dtype, name=name, align=align)
+
+        out, sums, entries, rows = map(output, ("out", "sums", "entries", "rows"))
+        dz = output("dlogits", logits.dtype)
         arguments = (given.logits, given.weights, *given.matrices, given.grad, out, sums, dz)
         arguments += (entries, rows) if factors else (None, None)
         assert gpu.call(f"tiled_{given.name}", *arguments, *given.sizes, sharing) == 0
-        result = {"logits": dz.get()}
+        outputs = {"logits": dz}
         if factors:
-            result |= {"entries": entries.get(), "rows": rows.get()}
-        return out.get(), result
+            outputs |= {"entries": entries, "rows": rows}
+        result = {name: array.get()[: n * c].view(n, c) for name, array in outputs.items()}
+        return out.get()[: n * c].view(n, c), result

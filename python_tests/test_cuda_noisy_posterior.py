@@ -132,7 +132,9 @@ def test_warps_that_load(n, c, r, sharing, slack):
 
 @pytest.mark.parametrize("slack", [False, True])
 @pytest.mark.parametrize("c", [8, 12, 36])
-@pytest.mark.parametrize("off", ["weights", "parts", "slack"])
+@pytest.mark.parametrize(
+    "off", ["logits", "weights", "parts", "slack", "grad", "out", "sums", "dlogits"]
+)
 def test_numbers_that_are_not_aligned(off, c, slack):
     """One tensor begins off a 16-byte boundary, where the rows of all are whole vectors."""
     check(batch_of(37, c, 4, slack), sharing=804, off=(off,))
