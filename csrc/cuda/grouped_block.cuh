@@ -3,6 +3,7 @@
 #pragma once
 
 #include "column.cuh"
+#include "global_memory.cuh"
 #include "grouped_layout.h"
 #include "label_list.cuh"
 #include "sample_lanes.cuh"

@@ -3,6 +3,7 @@
 // a sample's place.
 #pragma once
 
+#include "global_memory.cuh"
 #include "grouped_layout.h"
 #include "label_batch.cuh"
 #include "reduce.cuh"

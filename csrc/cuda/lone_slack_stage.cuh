@@ -1,6 +1,7 @@
 // What a warp reads of its samples where each has a lane and there is slack (lone_slack.cuh).
 #pragma once
 
+#include "global_memory.cuh"
 #include "narrow.cuh"
 
 namespace ptd {

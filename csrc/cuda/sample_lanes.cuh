@@ -9,6 +9,7 @@
 #pragma once
 
 #include "column.cuh"
+#include "global_memory.cuh"
 #include "grouped_layout.h"
 
 namespace ptd {
