@@ -96,11 +96,11 @@ class Caches:
     CLOCK, L2_BANDWIDTH, DRAM_BANDWIDTH = 1.53e9, 2.1e12, 900e9
     PORT = 64  # bytes a cycle that reach one multiprocessor at most
 
-    def __init__(self, memory: Memory, cache_bytes: int, share: float, processors: int):
+    def __init__(self, memory: Memory, cache_bytes: int, share: float):
         self.shared_by_all, self.lines = memory.shared_by_all, max(cache_bytes // 128, 4)
         self.l2_step = 32 * max(self.CLOCK / self.L2_BANDWIDTH / share, 1 / self.PORT)
         self.dram_step = 32 * max(self.CLOCK / self.DRAM_BANDWIDTH / share, 1 / self.PORT)
-        self.processors = processors
+        self.common_step = 32 * self.CLOCK / self.DRAM_BANDWIDTH  # of what all read
         self.tags: OrderedDict[int, dict[int, float]] = OrderedDict()  # sectors: when they come
         self.known: dict[int, float] = {}  # sectors in L2, and since when
         self.written: set[int] = set()
@@ -125,7 +125,7 @@ class Caches:
         """When a multiprocessor gets it, were the second level at its leisure."""
         if sector not in self.known:
             common = self.common(sector)
-            self.take_dram(now, self.dram_step / self.processors if common else self.dram_step)
+            self.take_dram(now, self.common_step if common else self.dram_step)
             # Of what all read, another multiprocessor asked before.
             early = common and now > self.DRAM
             self.known[sector] = 0.0 if early else self.dram_free + self.DRAM

@@ -29,25 +29,32 @@ BARRIER, TAKEN_BRANCH, NEXT_BLOCK, FENCE = 12, 2, 100, 400  # guesses
 
 class Warp:
     __slots__ = (
-        "age", "at", "block", "cause", "counters", "free", "issued", "runs", "scheduler", "trace"
+        "age", "at", "block", "cause", "counters", "free", "issued", "place", "runs", "scheduler",
+        "trace",
     )  # fmt: skip
 
     def __init__(self, runs: Running, block: Block, scheduler: int, age: int, now: int):
         self.runs, self.trace = runs, runs.trace
         self.block, self.scheduler, self.age = block, scheduler, age
         self.at, self.free, self.issued = 0, now, now
+        self.place = 0  # of the next instruction
         self.counters = [0.0] * 6  # when each is down
         self.cause = [""] * 6
 
-    def has_next(self) -> bool:
-        """Whether there is an instruction after those issued: if it is not known, it is run."""
-        return self.at < len(self.trace) or self.runs.go_on()
+    def ended(self) -> bool:
+        return self.at == len(self.trace) and self.runs.ended
+
+    def next(self) -> int:
+        """The place of the next instruction, which may not have been run."""
+        if self.at == len(self.trace):
+            return self.runs.at
+        entry = self.trace[self.at]
+        return entry if type(entry) is int else entry[0]
 
     def ready(self, codes: list[Timed]) -> tuple[float, str]:
         """When the next instruction may issue, and what it waits for."""
-        entry = self.trace[self.at]
         when, why = self.free, "fixed latency"
-        for counter in codes[entry if type(entry) is int else entry[0]].waits:
+        for counter in codes[self.place].waits:
             if self.counters[counter] > when:
                 when, why = self.counters[counter], self.cause[counter]
         return when, why
@@ -146,11 +153,10 @@ class Processor:
         for number, runs in enumerate(warps):
             self.age += 1
             scheduler = (place * len(warps) + number) % 4
-            warp = Warp(runs, block, scheduler, self.age, now)
-            if warp.has_next():
-                self.sleep(warp)
+            self.sleep(Warp(runs, block, scheduler, self.age, now))
 
     def sleep(self, warp: Warp) -> None:
+        warp.place = warp.next()
         when, why = warp.ready(self.codes)
         heapq.heappush(self.sleeping[warp.scheduler], (when, warp.age, why, warp))
 
@@ -162,9 +168,7 @@ class Processor:
             queue.popleft()
         chosen = None
         for item in awake:
-            warp = item[2]
-            entry = warp.trace[warp.at]
-            code = self.codes[entry if type(entry) is int else entry[0]]
+            code = self.codes[item[2].place]
             if chosen is not None:
                 stalls["not selected"] += 1
             elif pipes[code.pipe] > now:
@@ -178,8 +182,10 @@ class Processor:
             self.issue(chosen[2], chosen[1], now)
 
     def issue(self, warp: Warp, why: str, now: int) -> None:
+        if warp.at == len(warp.trace):
+            warp.runs.go_on()
         entry, result, scheduler = warp.trace[warp.at], self.result, warp.scheduler
-        place = entry if type(entry) is int else entry[0]
+        place = warp.place
         code = self.codes[place]
         waited = now - warp.issued
         result.issued += 1
@@ -205,11 +211,10 @@ class Processor:
             warp.block.waiting.append(warp)
             self.meet(warp.block, now)
             return
-        if not warp.has_next():
+        if warp.ended():
             self.finish(warp, now)
             return
-        following = warp.trace[warp.at]
-        if (following if type(following) is int else following[0]) != place + 1:
+        if warp.next() != place + 1:
             warp.free += TAKEN_BRANCH
         self.sleep(warp)
 
@@ -259,7 +264,6 @@ class Processor:
         for warp in block.waiting:
             self.result.stalls["block barrier"] += now - warp.issued
             warp.free = max(warp.free, now + BARRIER)
-            warp.has_next()  # an EXIT at least
             self.sleep(warp)
         block.waiting = []
 

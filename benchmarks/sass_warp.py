@@ -1,7 +1,8 @@
-"""Runs warps of a kernel's machine code, and keeps what they did, for sass_timing.py to replay.
+"""Runs warps of a kernel's machine code, and keeps what they did, for sass_timing.py to time.
 
 What an atomic returns depends on when others get to theirs, and a barrier waits for all: a warp
-stops there until it is told to go on. sass_timing.py says when; run_all has no notion of time.
+stops there until it is told to go on, by sass_timing.py when its time has come. Launch.run has no
+notion of time.
 
 Lanes that part at a branch go on one group after the other until they meet: at the BSYNC of the
 BSSY that they passed together, at a WARPSYNC, or at the end. A trace lists the instructions that a
@@ -20,8 +21,8 @@ from sass_program import Instruction, Program
 
 ALL = 0xFFFFFFFF
 CONTROL = {"BRA", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD", "CALL", "RET", "EXIT", "BAR"}
-# Nothing to do for lanes that run one after another; BMOV saves what a warp keeps by lane here.
 ATOMICS = {"ATOMS", "ATOMG", "RED"}
+# Nothing to do for lanes that run one after another; BMOV saves what a warp keeps by lane here.
 IDLE = {"NOP", "BMOV", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"}
 MASKS: dict[int, np.ndarray] = {}
 
@@ -82,23 +83,19 @@ class Warp:
         self.waiting: dict[object, list[tuple[int, int]]] = {}  # by what they wait for
         self.together: dict[int, list[int]] = {}  # by barrier: lanes that passed a BSSY together
         self.trace: list = []
-        self.ended = False
+        self.ended = self.at_barrier = False
 
     def to_barrier(self) -> bool:
         """To the next barrier of the block (True), or to the end."""
-        while self.go_on():
-            if self.at_barrier:
-                return True
-        return False
+        self.go_on()
+        while not (self.at_barrier or self.ended):
+            self.go_on()
+        return not self.ended
 
-    def go_on(self) -> bool:
-        """To the next barrier of the block or atomic (True), by one instruction at least, or to the
-        end. False if it has been there already."""
-        if self.ended:
-            return False
+    def go_on(self) -> None:
+        """By one instruction, and to the next barrier of the block or atomic, or to the end."""
         with np.errstate(all="ignore"):
             self.at_barrier = self.run()
-        return True
 
     def run(self) -> bool:
         """Whether it stops for a barrier."""

@@ -205,16 +205,23 @@ class Arrays:
         self.memory.word(self.scalars + TICKET)[:] = (taken - 1) % 2**32
         self.memory.array(self.scalars).view(np.int32)[PARTIALS // 4 :] = 0 if left else -1
 
-    def block_with(self, most: bool) -> tuple[tuple[int, int, int], float]:
-        """The index of a block of samples grouped by label, that with most or about as many as
-        blocks have on average, and its part of all samples."""
+    def block_with(self, most: bool) -> tuple[int, int, int]:
+        """The index of a block of samples grouped by label: that with most, or about as many as
+        blocks have on average."""
         layout = grouped_layout(self.case)
         labels = self.memory.array(self.labels)
         counts = np.zeros((self.case.rows, layout.chunks), np.int64)
         np.add.at(counts, (labels // layout.labels, np.arange(len(labels)) // layout.length), 1)
         chosen = counts.argmax() if most else np.abs(counts - counts.mean()).argmin()
         y, x = np.unravel_index(chosen, counts.shape)
-        return (int(x), int(y), 0), counts[y, x] / len(labels)
+        return int(x), int(y), 0
+
+    def samples_of(self, block: tuple[int, int, int]) -> np.ndarray:
+        """Those of a block of samples grouped by label."""
+        layout, (x, y, _) = grouped_layout(self.case), block
+        labels = self.memory.array(self.labels)
+        chunks = np.arange(len(labels)) // layout.length
+        return np.flatnonzero((chunks == x) & (labels // layout.labels == y))
 
     def labelled(self) -> ctypes.Structure:
         case = self.case

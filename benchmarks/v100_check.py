@@ -24,17 +24,37 @@ def check(arrays: Arrays) -> None:
     case = arrays.case
     if "table" in case.title:
         return check_table(arrays)
-    sums = arrays.row_sums if case.title.startswith("row sums") else arrays.out
-    out = arrays.memory.array(sums)
-    rows = np.flatnonzero(~np.isnan(out).reshape(len(out), -1).all(1))
     if case.title == "loss":
         return
+    rows = written(arrays)
     if not len(rows):
         raise AssertionError(f"{case.kernel} wrote nothing")
-    got, wanted = out[rows], expected(arrays, rows)
+    got, wanted = result_of(arrays)[rows], expected(arrays, rows)
     if case.rows > 1:  # blocks that have some classes each
         got, wanted = got[~np.isnan(got)], wanted[~np.isnan(got)]
     compare(case, got, wanted)
+
+
+def check_block(arrays: Arrays, rows: np.ndarray) -> None:
+    """What a block made of its samples; of a loss it wrote their mean, for others left nothing."""
+    case = arrays.case
+    if case.title == "loss":
+        mean = arrays.memory.array(arrays.scalars)[:1]
+        return compare(case, mean, expected(arrays, rows) * case.n / len(rows))
+    if not np.array_equal(written(arrays), rows):
+        raise AssertionError(f"{case.kernel} left out samples of its block")
+    compare(case, result_of(arrays)[rows], expected(arrays, rows))
+
+
+def result_of(arrays: Arrays) -> np.ndarray:
+    is_sums = arrays.case.title.startswith("row sums")
+    return arrays.memory.array(arrays.row_sums if is_sums else arrays.out)
+
+
+def written(arrays: Arrays) -> np.ndarray:
+    """The rows that are not NaN."""
+    out = result_of(arrays)
+    return np.flatnonzero(~np.isnan(out).reshape(len(out), -1).all(1))
 
 
 def check_table(arrays: Arrays) -> None:

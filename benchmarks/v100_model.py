@@ -47,7 +47,7 @@ from sass_program import Program, assemble, find_nvdisasm
 from sass_timing import Processor, Result
 from sass_warp import Launch
 from v100_cases import Arrays, Case, cases, pack
-from v100_check import check, check_mean
+from v100_check import check, check_block, check_mean
 from v100_moved import launch_sizes, moved
 
 PROCESSORS, BANDWIDTH = 80, 900e9
@@ -89,27 +89,31 @@ def simulate(
     if case.of_warp:
         if len(indices) > 1:
             raise ValueError(f"{case.kernel} has several blocks to a multiprocessor")
-        index, share = arrays.block_with(most)
-        indices = [index]
+        indices = [arrays.block_with(most)]
+        samples = arrays.samples_of(indices[0])
+        share = len(samples) / case.n
     usage = program.usage
     resident = usage.active_warps(sizes.threads, sizes.shared) * 32 // -(-sizes.threads // 32 * 32)
     resident = min(resident, len(indices))
     # The last block of a grid adds up what all left, if it is among these.
     arrays.set_ticket(sizes.blocks - len(indices))
-    blocks, issued = [], 0
-    for index in indices:
-        if case.of_warp:
-            blocks.append(launch.start(index))  # runs as it is simulated: warps draw what they do
-            break
-        blocks.append(launch.run(index))
-        issued += sum(len(warp.trace) for warp in blocks[-1])
-        if issued > MOST and len(blocks) >= 2 * resident:
-            break
+    if case.of_warp:  # run as they are timed: warps draw what they do
+        blocks = [launch.start(indices[0])]
+    else:
+        blocks, issued = [], 0
+        for index in indices:
+            blocks.append(launch.run(index))
+            issued += sum(len(warp.trace) for warp in blocks[-1])
+            if issued > MOST and len(blocks) >= 2 * resident:
+                break
     shared = resident * launch.shared_bytes
     carveout = next(size for size in CARVEOUTS if size * 1024 >= shared)
-    caches = Caches(arrays.memory, (128 - carveout) * 1024, share, PROCESSORS)
+    caches = Caches(arrays.memory, (128 - carveout) * 1024, share)
     result = Processor(program, caches).run(iter(blocks), resident)
-    check(arrays)
+    if case.of_warp:
+        check_block(arrays, samples)
+    else:
+        check(arrays)
     if case.title == "loss" and not most:
         check_mean(case, program)
     cycles = result.cycles

@@ -56,7 +56,7 @@ def test_more_samples_than_all_warps_take_at_once(n, slack, c):
      (131_072, "transition_loss_grouped<float, 4, false, false>")],
 )  # fmt: skip
 def test_rows_far_apart(stride, kernel):
-    """So far that the 4,096 of a chunk are within 2^31 bytes, and beyond."""
+    """Which kernel takes them: a chunk's 4,096 are within 2^31 bytes, or may not be."""
     batch = few_labels(5, 36, 3)
     logits = torch.empty(5, stride)[:, :36].copy_(batch.logits)
     with recording() as launches:

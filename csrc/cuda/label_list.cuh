@@ -24,7 +24,7 @@ struct LabelList {
   unsigned* counts;     // [kGroupedSlots], of what is listed; zero to begin with
   uint16_t* positions;  // [slots, length], in the chunk
   unsigned* listed;     // [length / 32]: a bit for each sample of the chunk
-  unsigned* drawn;      // one: items that warps have, or had; `warps` to begin with
+  unsigned* drawn;      // the next item to draw, if there is one; `warps` to begin with
   int length;
   unsigned warps;  // that take items; the last warps have none
 
@@ -74,8 +74,9 @@ struct ListedSample {
   static_assert(kLongestChunk == 1 << kPositionBits && kGroupedSlots < 1 << 4);
   static_assert(kLongestChunk / K + kGroupedSlots < 1 << (32 - kItemsAt));
 
-  // Of a warp's first item, or none. The last of those that take items tend to go first. Warps that
-  // take none get item 2^32 - 1 or so, which does not exist.
+  // Of a warp's first item, or none. The last of those that take items tend to go first: they have
+  // one where there are fewer than warps. Warps that take none get item 2^32 - 1 or so, which does
+  // not exist.
   __device__ __forceinline__ explicit ListedSample(const LabelList& list)
       : ListedSample(list, list.warps - 1u - unsigned(warp_id())) {}
 

@@ -37,7 +37,7 @@ struct GroupedPlan {
  private:
   template <class S>
   static bool has_vectors(const LabelBatch<S>& batch) {
-    // For offsets in a chunk, in bytes, to be of 32 bits.
+    // For offsets in a chunk to be of 32 bits, in bytes of logits of any type.
     constexpr int64_t kMostStride =
         (int64_t(1) << 31) / kLongestChunk / int64_t(sizeof(Accumulation<S>)) - 1;
     const auto& logits = batch.logits;

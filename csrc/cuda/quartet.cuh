@@ -35,8 +35,8 @@ __device__ __forceinline__ void for_each_quartet(const QuartetBlock<S, E>& block
     const int first = E * opaque(lane_id());
     samples.has_classes = first < classes;
     const S* const own = opaque(block.logits_of(0) + (samples.has_classes ? first : 0));
-    const int own_row =  // in bytes; opaque, for else each lane multiplies four positions
-        opaque(sample.position() * static_cast<int>(batch.logits.row_stride) * int(sizeof(S)));
+    const int own_row =  // in bytes: multiplied once, and then handed round
+        sample.position() * static_cast<int>(batch.logits.row_stride) * int(sizeof(S));
 #pragma unroll
     for (int s = 0; s < K; ++s) {
       const auto some =
