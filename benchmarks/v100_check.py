@@ -36,7 +36,7 @@ def check(arrays: Arrays) -> None:
 
 
 def check_block(arrays: Arrays, rows: np.ndarray) -> None:
-    """What a block made of its samples; of a loss it wrote their mean, for others left nothing."""
+    """What a block made of its samples. Of a loss it wrote their mean: other blocks left zeros."""
     case = arrays.case
     if case.title == "loss":
         mean = arrays.memory.array(arrays.scalars)[:1]
@@ -61,10 +61,10 @@ def check_table(arrays: Arrays) -> None:
     """The numbers that the blocks wrote; the rest is zero."""
     for place, wanted in zip(arrays.table[:3], arrays.expected_table, strict=False):
         found = arrays.memory.array(place)
-        written = found != 0
-        if not written.any():
+        filled = found != 0
+        if not filled.any():
             raise AssertionError(f"{arrays.case.kernel} wrote nothing")
-        compare(arrays.case, found[written], wanted[written])
+        compare(arrays.case, found[filled], wanted[filled])
 
 
 def check_mean(case: Case, program: Program) -> None:

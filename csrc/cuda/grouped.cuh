@@ -143,8 +143,7 @@ template <class Label, class Block>
 __device__ __forceinline__ void list_labels(const Block& block) {
   ChunkLabels<Block::kVectors, Label> labels;
   labels.load(block.batch.labels, block.start(), block.samples());
-  if (threadIdx.x < kGroupedSlots) block.counts[threadIdx.x] = 0;
-  if (threadIdx.x == 0) *block.drawn = block.warps;
+  block.list().begin();
   __syncthreads();
   block.prefetch_columns();
   labels.list(block.samples(), block.batch.classes, block.first_label(), block.labels(),

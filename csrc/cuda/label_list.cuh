@@ -21,12 +21,18 @@ struct ShortLabel {
 
 // In shared memory.
 struct LabelList {
-  unsigned* counts;     // [kGroupedSlots], of what is listed; zero to begin with
+  unsigned* counts;     // [kGroupedSlots], of what is listed
   uint16_t* positions;  // [slots, length], in the chunk
   unsigned* listed;     // [length / 32]: a bit for each sample of the chunk
-  unsigned* drawn;      // the next item to draw, if there is one; `warps` to begin with
+  unsigned* drawn;      // the next item to draw, if there is one
   int length;
   unsigned warps;  // that take items; the last warps have none
+
+  // Called by all threads, before a barrier that comes before any sample is added.
+  __device__ __forceinline__ void begin() const {
+    if (threadIdx.x < kGroupedSlots) counts[threadIdx.x] = 0;
+    if (threadIdx.x == 0) *drawn = warps;  // each has one to begin with
+  }
 
   __device__ __forceinline__ void add(int slot, int position) const {
     positions[slot * length + atomicAdd(counts + slot, 1u)] = static_cast<uint16_t>(position);
