@@ -1,5 +1,6 @@
-// The device and the stream that a launch belongs to, for the files that hand tensors to launchers,
-// and where these register operators: PTD_CUDA_OPERATORS(m) { m.impl(...); }.
+// The glue between torch's tensors and the launchers: the device and the stream that a launch
+// belongs to, pointers, views, and where operators are registered:
+//   PTD_CUDA_OPERATORS(m) { m.impl(...); }.
 //
 // Under the emulator device memory is the host's: the same operators then take CPU tensors, and
 // stand beside the real ones as torch.ops.ptd_emulated.
@@ -8,8 +9,8 @@
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 
-#include "../tensor.h"
-#include "launch.h"
+#include "common/types.h"
+#include "tensor.h"
 
 #if defined(PTD_CUDA_EMULATOR)
 #define PTD_CUDA_OPERATORS(m) STABLE_TORCH_LIBRARY_IMPL(ptd_emulated, CPU, m)
@@ -49,11 +50,36 @@ class OnDevice {
 
 #endif
 
-// Reports a launch that did not happen; what a kernel does is known only later, and not waited for.
+// Reports a launch that failed; what a kernel does is known only later, and not waited for.
 inline void check_launch(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
   refuse(std::string(op) + ": a CUDA kernel could not be launched: " + cudaGetErrorString(error) +
          ".");
+}
+
+// run.template operator()<S>() with the type that a tensor is stored in.
+template <class Run>
+auto with_storage(const Tensor& tensor, const Run& run) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::Double:
+      return run.template operator()<double>();
+    case ScalarType::Half:
+      return run.template operator()<Half>();
+    case ScalarType::BFloat16:
+      return run.template operator()<BFloat16>();
+    default:
+      return run.template operator()<float>();
+  }
+}
+
+template <class T>
+T* pointer(const Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+template <class S>
+Rows<const S> rows_of(const Tensor& tensor) {  // [rows, columns]
+  return {pointer<S>(tensor), tensor.stride(0), tensor.stride(1)};
 }
 
 }  // namespace ptd

@@ -4,7 +4,7 @@
 // double for double, float for the rest. The sixteen-bit types are storage alone.
 #pragma once
 
-#include "launch.h"
+#include "common/launch.h"
 
 namespace ptd {
 
@@ -26,5 +26,12 @@ struct AccumulationOf<double> {
 };
 template <class S>
 using Accumulation = typename AccumulationOf<S>::type;
+
+// A strided [rows, columns] view; data == nullptr stands for an absent tensor.
+template <class S>
+struct Rows {
+  S* data;
+  int64_t row_stride, stride;
+};
 
 }  // namespace ptd

@@ -3,8 +3,8 @@
 // NVRTC and g++.
 #pragma once
 
-#include "launch.h"
-#include "storage.h"
+#include "math/host_device.h"
+#include "common/types.h"
 
 namespace ptd {
 
@@ -46,7 +46,7 @@ __device__ __forceinline__ Half to_half(float x) {
     // Below 2^-14: adding 1/2 leaves the value, rounded to a multiple of 2^-24, in the low bits.
     return pack(__float_as_uint(__uint_as_float(rest) + 0.5f) - __float_as_uint(0.5f));
   }
-  // Round to nearest even on the 13 bits that go, and move the exponent bias from 127 to 15.
+  // Round to nearest even on the 13 bits that are dropped; the exponent's bias goes from 127 to 15.
   return pack((rest + 0xfff + (rest >> 13 & 1) - (112u << 23)) >> 13);
 }
 
@@ -64,15 +64,9 @@ __device__ __forceinline__ float to_float(BFloat16 b) {
 __device__ __forceinline__ BFloat16 to_bfloat16(float x) {
   const uint32_t bits = __float_as_uint(x);
   if (x != x) return {0x7fff};
-  // Round to nearest even on the 16 bits that go.
+  // Round to nearest even on the 16 bits that are dropped.
   return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
-
-// Neighbours that are loaded or stored together.
-template <class S, int E>
-struct alignas(E * sizeof(S) < 16 ? E * sizeof(S) : 16) Vector {
-  S of[E];
-};
 
 // A stored number as the accumulation type T, and back.
 template <class T>
@@ -93,65 +87,9 @@ __device__ __forceinline__ void store(double* to, double x) { *to = x; }
 __device__ __forceinline__ void store(Half* to, float x) { *to = to_half(x); }
 __device__ __forceinline__ void store(BFloat16* to, float x) { *to = to_bfloat16(x); }
 
-// The same number, of which the compiler knows nothing: what is computed from it is computed where
-// it stands, and not kept in registers from before.
-template <class T>
-__device__ __forceinline__ T opaque(T x) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (T(0.5f) == T(0)) {
-    asm volatile("" : "+r"(x));
-  } else if constexpr (sizeof(T) == 4) {
-    asm volatile("" : "+f"(x));
-  } else {
-    asm volatile("" : "+d"(x));
-  }
-#endif
-  return x;
-}
-template <class T>
-__device__ __forceinline__ const T* opaque(const T* x) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("" : "+l"(x));
-#endif
-  return x;
-}
-
-// 2^x to a few units in the last place. Results below 2^-126 are zero.
-__device__ __forceinline__ float quick_exp2(float x) {
-#if defined(__CUDA_ARCH__)
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#elif defined(PTD_CUDA_EMULATOR)
-  const float result = exp2f(x);
-  return result < 0x1p-126f ? 0.0f : result;
-#else
-  return x;  // nvcc's pass over the host code, which never gets here
-#endif
-}
-
-// exp(x), wrong by what rounding x to a float would make it wrong by, and a few units in the last
-// place. Results below 2^-126 are zero.
-__device__ __forceinline__ float quick_exp(float x) { return quick_exp2(x * 1.4426950408889634f); }
-__device__ __forceinline__ double quick_exp(double x) { return exp(x); }
-
-// x y, rounded: not part of a multiply-add.
-__device__ __forceinline__ float rounded_product(float x, float y) { return __fmul_rn(x, y); }
-__device__ __forceinline__ double rounded_product(double x, double y) { return __dmul_rn(x, y); }
-
-// x / y to a few units in the last place; zero if y is above 2^126.
-__device__ __forceinline__ float quick_quotient(float x, float y) { return __fdividef(x, y); }
-__device__ __forceinline__ double quick_quotient(double x, double y) { return x / y; }
-
-// 1 / x to a unit in the last place, of an x that is zero or not below 2^-126.
-__device__ __forceinline__ float quick_inverse(float x) {
-#if defined(__CUDA_ARCH__)
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#else
-  return 1.0f / x;
-#endif
+template <class T, class S>
+__device__ __forceinline__ T load_at(const Rows<const S>& rows, int64_t row, int column) {
+  return load<T>(rows.data + row * rows.row_stride + column * rows.stride);
 }
 
 // NVRTC has no <math.h>, so no INFINITY.

@@ -1,12 +1,12 @@
 // Sums and maxima over groups of lanes and over a block.
 //
 // Every lane of a group must call, with the group converged; the mask names that group and no
-// other lane, so groups of one warp may run apart, unless the caller gives another. All lanes
-// receive the result, the same to the bit: a butterfly adds the same pairs in every lane. The order
-// of additions depends on the width alone, so results repeat.
+// other lane, so groups of one warp may diverge. All lanes receive the result, the same to the bit:
+// a butterfly adds the same pairs in every lane. The order of additions depends on the width alone,
+// so results repeat.
 #pragma once
 
-#include "launch.h"
+#include "common/launch.h"
 
 namespace ptd {
 
@@ -30,15 +30,15 @@ __device__ __forceinline__ float max_of(float a, float b) { return fmaxf(a, b); 
 __device__ __forceinline__ double max_of(double a, double b) { return fmax(a, b); }
 
 template <int kWidth, class T>
-__device__ __forceinline__ T lanes_sum(T value, unsigned mask = lanes_mask<kWidth>()) {
+__device__ __forceinline__ T lanes_sum(T value) {
 #pragma unroll
   for (int offset = kWidth / 2; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(mask, value, offset);
+    value += __shfl_xor_sync(lanes_mask<kWidth>(), value, offset);
   }
   return value;
 }
 
-// NaN counts for nothing here: it shows in the sums.
+// NaN is ignored here: it shows in the sums.
 template <int kWidth, class T>
 __device__ __forceinline__ T lanes_max(T value) {
 #pragma unroll

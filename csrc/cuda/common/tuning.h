@@ -1,0 +1,38 @@
+// Every tuning constant of the kernels. None has been measured on a GPU: they keep half of a
+// multiprocessor's warps resident (benchmarks/occupancy.py checks that) and memory accesses wide.
+#pragma once
+
+#include "common/launch.h"
+
+namespace ptd {
+
+// column/: losses and clean_posterior.
+constexpr int kThreadPerSampleClasses = 16;  // at most; a thread keeps all of them in registers
+constexpr int kWarpPerSampleClasses = 128;   // at most; a lane keeps four of them
+constexpr int kColumnThreads = 256;          // of a block with several samples
+constexpr int kLabelChunk = 2048;            // samples whose labels one block looks through
+template <class T>
+constexpr int kBlockPerSampleItems = 24 / int(sizeof(T));  // classes of a thread
+constexpr int kBlockPerSampleThreads = 1024;               // at most
+
+// row_sums/
+constexpr int kSignTableThreads = 128;
+constexpr int kRowSumThreads = 128;  // samples of a block
+constexpr int kRowSumRows = 8;       // rows of T(x) + slack of a block
+constexpr int kRowSumEntries = 4;    // undecided entries evaluated at a time
+
+// matrix/: noisy_posterior.
+constexpr int kFusedPosteriorClasses = 16;   // at most; more take torch's matrix product
+constexpr int kFusedPosteriorThreads = 256;  // samples of a block
+constexpr int kPosteriorThreads = 256;
+constexpr int kClampedProductSamples = 4;  // of a thread
+
+// gradients/
+constexpr int kGradientThreads = 128;
+template <class T>
+constexpr int kGradientParts = 32 / int(sizeof(T));  // accumulators of a thread
+constexpr int kGradientSamples = 4;                  // samples of a group of lanes at a time
+constexpr int kGradientStagedParts = 32;             // weights staged at a time
+constexpr int kGradientBlocksPerMultiprocessor = 8;  // aimed at
+
+}  // namespace ptd
