@@ -79,7 +79,7 @@ T* pointer(const Tensor& tensor) {
 
 template <class S>
 Rows<const S> rows_of(const Tensor& tensor) {  // [rows, columns]
-  return {pointer<S>(tensor), tensor.stride(0), tensor.stride(1)};
+  return {pointer<const S>(tensor), tensor.stride(0), tensor.stride(1)};
 }
 
 }  // namespace ptd

@@ -12,20 +12,22 @@ constexpr int kWarpPerSampleClasses = 128;   // at most; a lane keeps four of th
 constexpr int kColumnThreads = 256;          // of a block with several samples
 constexpr int kLabelChunk = 2048;            // samples whose labels one block looks through
 template <class T>
-constexpr int kBlockPerSampleItems = 24 / int(sizeof(T));  // classes of a thread
-constexpr int kBlockPerSampleThreads = 1024;               // at most
+constexpr int kBlockPerSampleItems = sizeof(T) == 4 ? 6 : 2;  // classes of a thread
+constexpr int kBlockPerSampleThreads = 1024;                  // at most
+constexpr int kBlocksPerMultiprocessor = 16;                  // at most, of a block per sample
 
 // row_sums/
-constexpr int kSignTableThreads = 128;
+constexpr int kSignTableThreads = 512;
+constexpr int kSignTableRows = 8;    // of a block: a sector of the parts
 constexpr int kRowSumThreads = 128;  // samples of a block
 constexpr int kRowSumRows = 8;       // rows of T(x) + slack of a block
-constexpr int kRowSumEntries = 4;    // undecided entries evaluated at a time
+constexpr int kRowSumEntries = 4;    // entries evaluated at a time, loaded as one vector
 
 // matrix/: noisy_posterior.
-constexpr int kFusedPosteriorClasses = 16;   // at most; more take torch's matrix product
-constexpr int kFusedPosteriorThreads = 256;  // samples of a block
-constexpr int kPosteriorThreads = 256;
-constexpr int kClampedProductSamples = 4;  // of a thread
+constexpr int kFusedPosteriorClasses = 16;   // at most: lanes of a group; more take matrix products
+constexpr int kFusedPosteriorThreads = 256;  // of a block
+constexpr int kPosteriorSamples = 4;         // samples of a thread, whose weights are one vector
+constexpr int kPosteriorThreads = 128;
 
 // gradients/
 constexpr int kGradientThreads = 128;
@@ -34,5 +36,7 @@ constexpr int kGradientParts = 32 / int(sizeof(T));  // accumulators of a thread
 constexpr int kGradientSamples = 4;                  // samples of a group of lanes at a time
 constexpr int kGradientStagedParts = 32;             // weights staged at a time
 constexpr int kGradientBlocksPerMultiprocessor = 8;  // aimed at
+constexpr int64_t kGradientChunk = 128;              // samples that are worth partial sums
+constexpr int64_t kGradientScratch = 1 << 22;        // numbers of partial sums at most
 
 }  // namespace ptd

@@ -1,0 +1,136 @@
+#include "check.h"
+#include "common/transition_glue.h"
+#include "gradients/backward.h"
+#include "matrix/noisy_posterior.h"
+#include "row_sums/row_sums_glue.h"
+
+namespace ptd {
+namespace {
+
+constexpr const char* kOp = "noisy_posterior";
+
+template <class T>
+FusedPosteriorPlan fused_plan(const Sizes& sizes) {
+  return {sizes.samples, sizes.classes, sizes.parts, sizeof(T)};
+}
+
+// out_k = sum_i g_i / r_i max(M_ik, 0), and the share of uniform rows.
+template <class S>
+void forward_with_slack(const Sizes& sizes, const Tensor& logits,
+                        const Transition<Accumulation<S>>& transition, const Tensor& parts,
+                        const Tensor& posterior, const Tensor& row_sums, cudaStream_t stream) {
+  using T = Accumulation<S>;
+  const ScalarType dtype = parts.scalar_type();
+  const Tensor scaled = empty({sizes.samples, sizes.classes}, dtype, logits);
+  const Tensor uniform = empty({sizes.samples}, dtype, logits);
+  write_row_sums(kOp, transition, row_sums, stream);
+  check_launch(kOp, launch_softmax_over_rows(rows_of<S>(logits), pointer<const T>(row_sums),
+                                             pointer<T>(scaled), pointer<T>(uniform), sizes.samples,
+                                             sizes.classes, stream));
+  const Tensor rows = parts_by_row(parts);
+  ClampedProduct<T> product{};
+  product.weights = transition.weights;
+  product.matrices = pointer<const T>(rows);
+  product.slack = transition.slack;
+  product.factors = pointer<const T>(scaled);
+  product.start = pointer<const T>(uniform);
+  product.out = pointer<T>(posterior);
+  product.samples = sizes.samples;
+  product.classes = transition.classes;
+  product.parts = transition.parts;
+  check_launch(kOp, launch_clamped_product(product, stream));
+}
+
+// pulled_i = sum_k max(M_ik, 0) G_k, and from there the gradients.
+template <class S>
+cudaError_t backward_with_slack(const Sizes& sizes, const Tensor& logits,
+                                const Transition<Accumulation<S>>& transition,
+                                const Accumulation<S>* row_sums,
+                                const NoisyPosteriorGradients<S>& grads, const Tensor& pulled,
+                                cudaStream_t stream) {
+  using T = Accumulation<S>;
+  ClampedProduct<T> product{};
+  product.weights = transition.weights;
+  product.matrices = transition.columns;
+  product.slack = {transition.slack.data, transition.slack.stride, transition.slack.row_stride};
+  product.factors = grads.grad;
+  product.out = pointer<T>(pulled);
+  product.samples = sizes.samples;
+  product.classes = transition.classes;
+  product.parts = transition.parts;
+  check_launch(kOp, launch_clamped_product(product, stream));
+  return launch_posterior_gradients(rows_of<S>(logits), row_sums, pointer<const T>(pulled), grads,
+                                    sizes.samples, sizes.classes, stream);
+}
+
+std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights, Tensor parts,
+                                           OptionalTensor slack) {
+  const Sizes sizes = check_batch(kOp, logits, weights, parts, slack);
+  const ScalarType dtype = parts.scalar_type();
+  const Tensor posterior = empty({sizes.samples, sizes.classes}, dtype, logits);
+  const Tensor row_sums =
+      slack ? empty({sizes.samples, sizes.classes}, dtype, logits) : empty({0}, dtype, logits);
+  if (sizes.samples == 0) return {posterior, row_sums};
+
+  const OnDevice device(logits);
+  with_storage(logits, [&]<class S>() {
+    using T = Accumulation<S>;
+    const FusedPosteriorPlan plan = fused_plan<T>(sizes);
+    const TransitionInputs<T> inputs(sizes, weights, parts, slack);
+    if (plan.fits) {
+      check_launch(kOp, launch_fused_posterior(plan, rows_of<S>(logits), inputs.view,
+                                               pointer<T>(posterior), pointer<T>(row_sums),
+                                               device.stream()));
+    } else if (slack) {
+      forward_with_slack<S>(sizes, logits, inputs.view, parts, posterior, row_sums,
+                            device.stream());
+    } else {
+      // TODO matrix product
+    }
+  });
+  return {posterior, row_sums};
+}
+
+FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor weights,
+                                     Tensor parts, OptionalTensor slack, Tensor saved_row_sum,
+                                     bool need_logits, bool need_weights, bool need_parts,
+                                     bool need_slack) {
+  const Sizes sizes = check_batch(kOp, logits, weights, parts, slack);
+  const auto check = [&](const char* name, const Tensor& tensor) {
+    check_backward("noisy_posterior_backward", name, tensor, {sizes.samples, sizes.classes},
+                   parts.scalar_type());
+  };
+  check("grad", grad);
+  if (slack) check("saved_row_sum", saved_row_sum);
+  const Needs needs{need_logits, need_weights, need_parts, need_slack};
+
+  const OnDevice device(logits);
+  const Tensor dense_grad = torch::stable::contiguous(grad);
+  const Tensor row_sums = torch::stable::contiguous(saved_row_sum);
+  return with_storage(logits, [&]<class S>() {
+    using T = Accumulation<S>;
+    const FusedPosteriorPlan plan = fused_plan<T>(sizes);
+    const TransitionInputs<T> inputs(sizes, weights, parts, slack);
+    const auto launch = [&](S* grad_logits, const MatrixGradient<T>& matrix) {
+      const NoisyPosteriorGradients<S> grads{pointer<const T>(dense_grad), grad_logits, matrix};
+      if (plan.fits) {
+        return launch_fused_posterior_backward(plan, rows_of<S>(logits), inputs.view, grads,
+                                               device.stream());
+      }
+      const Tensor pulled = empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits);
+      return backward_with_slack<S>(sizes, logits, inputs.view, pointer<const T>(row_sums), grads,
+                                    pulled, device.stream());
+    };
+    return backward_through_matrix<S>(kOp, sizes, logits, parts, slack, inputs.view, Labels{},
+                                      dense_grad, needs, device.stream(), launch);
+  });
+}
+
+}  // namespace
+
+PTD_CUDA_OPERATORS(m) {
+  m.impl("noisy_posterior", TORCH_BOX(&noisy_posterior));
+  m.impl("noisy_posterior_backward", TORCH_BOX(&noisy_posterior_backward));
+}
+
+}  // namespace ptd
