@@ -22,13 +22,11 @@ cudaError_t launch_clean_posterior_backward(const ColumnPlan& plan, const Column
   return launch_column(plan, batch, CleanPosteriorBackward<S>{grads}, stream);
 }
 
-#define PTD_INSTANTIATE(S)                                                                      \
-  template cudaError_t launch_clean_posterior<S>(const ColumnPlan&, const ColumnBatch<S>&,      \
-                                                 Accumulation<S>*, cudaStream_t);               \
-  template cudaError_t launch_clean_posterior_backward<S>(const ColumnPlan&,                    \
-                                                          const ColumnBatch<S>&,                \
-                                                          const PosteriorGradients<S>&,         \
-                                                          cudaStream_t);
+#define PTD_INSTANTIATE(S)                                                                 \
+  template cudaError_t launch_clean_posterior<S>(const ColumnPlan&, const ColumnBatch<S>&, \
+                                                 Accumulation<S>*, cudaStream_t);          \
+  template cudaError_t launch_clean_posterior_backward<S>(                                 \
+      const ColumnPlan&, const ColumnBatch<S>&, const PosteriorGradients<S>&, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(double)
 PTD_INSTANTIATE(Half)

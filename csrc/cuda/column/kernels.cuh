@@ -1,4 +1,5 @@
-// The kernels of the losses and of clean_posterior: an operator Op on one column of T(x) per sample.
+// The kernels of the losses and of clean_posterior: an operator Op on one column of T(x) per
+// sample.
 //
 //   column_thread_per_sample  few classes: the parts are staged in shared memory
 //   column_warp_per_sample    a block has one label and a chunk of samples; its warps visit those
@@ -57,7 +58,7 @@ template <class S, class Op>
 __global__ void __launch_bounds__(kColumnThreads, 4)
     column_warp_per_sample(ColumnBatch<S> batch, Op op) {
   using T = Accumulation<S>;
-  constexpr int V = kWarpPerSampleClasses / kWarp;
+  constexpr int V = kWarpPerSampleItems<T>;
   PTD_DYNAMIC_SHARED(T, staged);  // [R, C]
   const Transition<T>& transition = batch.transition;
   const int classes = transition.classes, parts = transition.parts;

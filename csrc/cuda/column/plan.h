@@ -14,28 +14,27 @@ constexpr int64_t kMostClasses = int64_t(kBlockPerSampleThreads) * kBlockPerSamp
 struct ColumnPlan {
   enum Mapping { kThreadPerSample, kWarpPerSample, kBlockPerSample } mapping;
   dim3 grid;
-  unsigned threads = kColumnThreads;
-  size_t shared = 0;  // bytes
+  unsigned threads;
+  size_t shared;  // bytes
 
-  ColumnPlan(int64_t samples, int64_t classes, int64_t parts, size_t element) {
+  // For numbers of type T, float or double.
+  template <class T>
+  static ColumnPlan of(int64_t samples, int64_t classes, int64_t parts) {
     const size_t budget = shared_memory_budget(kColumnThreads);
-    const size_t column = size_t(parts * classes) * element;
-    const size_t all_columns = size_t(classes) * (column + element);
-    if (classes <= kThreadPerSampleClasses && element == 4 && all_columns <= budget) {
-      mapping = kThreadPerSample;
-      grid = dim3(blocks_for(samples, kColumnThreads));
-      shared = all_columns;
-    } else if (classes <= kWarpPerSampleClasses && column <= budget) {
-      mapping = kWarpPerSample;
-      grid = dim3(blocks_for(samples, kLabelChunk), unsigned(classes + 1));
-      shared = column;
-    } else {
-      const int64_t items = element == 4 ? kBlockPerSampleItems<float> : kBlockPerSampleItems<double>;
-      const int64_t most = int64_t(kBlocksPerMultiprocessor) * device_properties().multiprocessors;
-      mapping = kBlockPerSample;
-      grid = dim3(blocks_for(samples < most ? samples : most, 1));
-      threads = whole_warps(ceil_div(classes, items));
+    const size_t column = size_t(parts * classes) * sizeof(T);
+    const size_t all_columns = size_t(classes) * (column + sizeof(T));
+    // A thread's registers have no room for the doubles of a sample.
+    if (sizeof(T) == 4 && classes <= kThreadPerSampleClasses && all_columns <= budget) {
+      const dim3 grid(blocks_for(samples, kColumnThreads));
+      return {kThreadPerSample, grid, kColumnThreads, all_columns};
     }
+    if (classes <= 32 * kWarpPerSampleItems<T> && column <= budget) {
+      const dim3 grid(blocks_for(samples, kLabelChunk), unsigned(classes + 1));
+      return {kWarpPerSample, grid, kColumnThreads, column};
+    }
+    const int64_t most = int64_t(kBlocksPerMultiprocessor) * device_properties().multiprocessors;
+    const dim3 grid(blocks_for(samples < most ? samples : most, 1));
+    return {kBlockPerSample, grid, whole_warps(ceil_div(classes, kBlockPerSampleItems<T>)), 0};
   }
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }

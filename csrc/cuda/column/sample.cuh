@@ -131,9 +131,7 @@ struct SampleSums {
   }
 
   // e_i of loss_terms.h.
-  __device__ __forceinline__ T exponential(int v) const {
-    return exp_of(sample.z[v] - sums.shift);
-  }
+  __device__ __forceinline__ T exponential(int v) const { return exp_of(sample.z[v] - sums.shift); }
   // e'_i of loss_terms.h: infinite where it should saturate.
   __device__ __forceinline__ T column_exponential(int v) const {
     return exp_of(sample.z[v] - sums.column_shift);

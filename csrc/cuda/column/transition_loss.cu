@@ -24,12 +24,12 @@ cudaError_t launch_transition_loss_backward(const ColumnPlan& plan, const Column
   return launch_column(plan, batch, TransitionLossBackward<S>{rule, grads}, stream);
 }
 
-#define PTD_INSTANTIATE(S)                                                                   \
-  template cudaError_t launch_transition_loss<S>(                                            \
-      const ColumnPlan&, const ColumnBatch<S>&, const LossRule<Accumulation<S>>&,            \
-      const LossOutputs<Accumulation<S>>&, cudaStream_t);                                    \
-  template cudaError_t launch_transition_loss_backward<S>(                                   \
-      const ColumnPlan&, const ColumnBatch<S>&, const LossRule<Accumulation<S>>&,            \
+#define PTD_INSTANTIATE(S)                                                        \
+  template cudaError_t launch_transition_loss<S>(                                 \
+      const ColumnPlan&, const ColumnBatch<S>&, const LossRule<Accumulation<S>>&, \
+      const LossOutputs<Accumulation<S>>&, cudaStream_t);                         \
+  template cudaError_t launch_transition_loss_backward<S>(                        \
+      const ColumnPlan&, const ColumnBatch<S>&, const LossRule<Accumulation<S>>&, \
       const LossGradients<S>&, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(double)

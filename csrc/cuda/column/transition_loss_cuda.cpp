@@ -18,94 +18,71 @@ LossRule<T> rule_of(const OptionalTensor& class_weight, const LossOptions& optio
   return rule;
 }
 
-// `support` is for CPU kernels.
-std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_labels,
-                                                   OptionalTensor weights, Tensor parts,
-                                                   OptionalTensor, OptionalTensor slack,
-                                                   OptionalTensor class_weight, int64_t importance,
-                                                   double max_importance, int64_t reduction,
-                                                   int64_t ignore_index, double smoothing) {
-  const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
-  const Sizes sizes =
-      check_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, options);
-  const char* op = loss_name(importance);
-  check_classes(op, logits);
-
-  const ScalarType dtype = parts.scalar_type();
-  const bool reduced = reduction != kNone;
-  const Tensor loss = reduced ? empty({}, dtype, logits) : empty({sizes.samples}, dtype, logits);
-  const Tensor saved_weight = empty({}, dtype, logits);
-  const Tensor saved = empty_saved(sizes, parts, slack);
-  if (sizes.samples == 0 && !reduced) return {loss, saved_weight, saved};  // nothing to write
-  const OnDevice device(logits);
-  with_storage(logits, [&]<class S>() {
-    using T = Accumulation<S>;
-    const ColumnInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, saved,
-                                 ignore_index, smoothing);
-    if (slack) write_row_sums(op, inputs.transition.view, saved, device.stream());
-    LossOutputs<T> out{};
-    Tensor workspace;
-    if (reduced) {  // two sums of each block, and the ticket
-      workspace = empty({2 * inputs.plan.blocks() + 1}, ScalarType::Double, logits);
-      out.partials = pointer<double>(workspace);
-      out.ticket = reinterpret_cast<unsigned*>(out.partials + 2 * inputs.plan.blocks());
-    }
-    (reduced ? out.loss : out.losses) = pointer<T>(loss);
-    out.total_weight = pointer<T>(saved_weight);
-    out.mean = reduction == kMean;
-    check_launch(op, launch_transition_loss(inputs.plan, inputs.batch,
-                                            rule_of<T>(class_weight, options), out,
-                                            device.stream()));
-  });
-  return {loss, saved_weight, saved};
-}
-
-FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels,
-                                     OptionalTensor weights, Tensor parts, OptionalTensor,
-                                     OptionalTensor slack, OptionalTensor class_weight,
-                                     Tensor saved_weight, Tensor saved_column, int64_t importance,
-                                     double max_importance, int64_t reduction, int64_t ignore_index,
-                                     double smoothing, bool need_logits, bool need_weights,
-                                     bool need_parts, bool need_slack) {
-  const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
-  const Sizes sizes =
-      check_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, options);
-  const char* op = loss_name(importance);
-  check_classes(op, logits);
-  check_transition_loss_backward(sizes, grad_loss, parts, saved_weight, options);
-  if (slack) {
-    check_backward("transition_loss_backward", "saved_column", saved_column,
-                   {sizes.samples, sizes.classes}, parts.scalar_type());
+struct TransitionLossCuda : ColumnDevice {
+  static void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& options,
+                      const LossResults& results) {
+    const char* op = loss_name(options.importance);
+    const bool reduced = options.reduction != kNone;
+    if (sizes.samples == 0 && !reduced) return;  // nothing to write
+    const OnDevice device(tensors.logits);
+    with_storage(tensors.logits, [&]<class S>() {
+      using T = Accumulation<S>;
+      const ColumnInputs<S> inputs(sizes, tensors, results.saved_column, options.ignore_index,
+                                   options.smoothing);
+      if (tensors.slack) {
+        write_row_sums(op, inputs.transition.view, results.saved_column, device.stream());
+      }
+      LossOutputs<T> out{};
+      Tensor workspace;
+      if (reduced) {  // two sums of each block, and the ticket
+        const int64_t blocks = inputs.plan.blocks();
+        workspace = empty({2 * blocks + 1}, ScalarType::Double, tensors.logits);
+        out.partials = pointer<double>(workspace);
+        out.ticket = reinterpret_cast<unsigned*>(out.partials + 2 * blocks);
+      }
+      (reduced ? out.loss : out.losses) = pointer<T>(results.loss);
+      out.total_weight = pointer<T>(results.saved_weight);
+      out.mean = options.reduction == kMean;
+      const LossRule<T> rule = rule_of<T>(tensors.class_weight, options);
+      check_launch(op,
+                   launch_transition_loss(inputs.plan, inputs.batch, rule, out, device.stream()));
+    });
   }
-  const Tensor row_sums = torch::stable::contiguous(saved_column);
-  const Needs needs{need_logits, need_weights, need_parts, need_slack};
-  const OnDevice device(logits);
-  return with_storage(logits, [&]<class S>() {
-    using T = Accumulation<S>;
-    const ColumnInputs<S> inputs(sizes, logits, noisy_labels, weights, parts, slack, row_sums,
-                                 ignore_index, smoothing);
-    LossGradients<S> grads{};
-    grads.grad_loss = pointer<const T>(grad_loss);
-    // A gradient that was expanded from one number has stride zero.
-    grads.grad_stride = reduction == kNone ? grad_loss.stride(0) : 0;
-    if (reduction == kMean) grads.total_weight = pointer<const T>(saved_weight);
-    return backward_through_matrix<S>(
-        op, sizes, logits, parts, slack, inputs.transition.view, inputs.batch.labels, {}, needs,
-        device.stream(), [&](S* grad_logits, const MatrixGradient<T>& matrix) {
-          grads.logits = grad_logits;
-          grads.matrix = matrix;
-          return launch_transition_loss_backward(inputs.plan, inputs.batch,
-                                                 rule_of<T>(class_weight, options), grads,
-                                                 device.stream());
-        });
-  });
-}
+
+  static FourTensors backward(const Sizes& sizes, const Tensor& grad_loss,
+                              const LossTensors& tensors, const Tensor& saved_weight,
+                              const Tensor& saved_column, const LossOptions& options,
+                              const Needs& needs) {
+    const OnDevice device(tensors.logits);
+    const Tensor row_sums = torch::stable::contiguous(saved_column);
+    return with_storage(tensors.logits, [&]<class S>() {
+      using T = Accumulation<S>;
+      const ColumnInputs<S> inputs(sizes, tensors, row_sums, options.ignore_index,
+                                   options.smoothing);
+      const LossRule<T> rule = rule_of<T>(tensors.class_weight, options);
+      LossGradients<S> grads{};
+      grads.grad_loss = pointer<const T>(grad_loss);
+      // A gradient that was expanded from one number has stride zero.
+      grads.grad_stride = options.reduction == kNone ? grad_loss.stride(0) : 0;
+      if (options.reduction == kMean) grads.total_weight = pointer<const T>(saved_weight);
+      const auto launch = [&](S* grad_logits, const MatrixGradient<T>& matrix) {
+        grads.logits = grad_logits;
+        grads.matrix = matrix;
+        return launch_transition_loss_backward(inputs.plan, inputs.batch, rule, grads,
+                                               device.stream());
+      };
+      return backward_through_matrix<S>(loss_name(options.importance), sizes, tensors.logits,
+                                        tensors.parts, tensors.slack, inputs.transition.view,
+                                        inputs.batch.labels, {}, needs, device.stream(), launch);
+    });
+  }
+};
 
 }  // namespace
 
 PTD_CUDA_OPERATORS(m) {
-  m.impl("transition_loss", TORCH_BOX(&transition_loss));
-  m.impl("transition_loss_backward", TORCH_BOX(&transition_loss_backward));
+  m.impl("transition_loss", TORCH_BOX(&transition_loss<TransitionLossCuda>));
+  m.impl("transition_loss_backward", TORCH_BOX(&transition_loss_backward<TransitionLossCuda>));
 }
 
 }  // namespace ptd

@@ -3,8 +3,8 @@
 // NVRTC and g++.
 #pragma once
 
-#include "math/host_device.h"
 #include "common/types.h"
+#include "math/host_device.h"
 
 namespace ptd {
 

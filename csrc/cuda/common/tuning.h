@@ -7,14 +7,15 @@
 namespace ptd {
 
 // column/: losses and clean_posterior.
-constexpr int kThreadPerSampleClasses = 16;  // at most; a thread keeps all of them in registers
-constexpr int kWarpPerSampleClasses = 128;   // at most; a lane keeps four of them
-constexpr int kColumnThreads = 256;          // of a block with several samples
-constexpr int kLabelChunk = 2048;            // samples whose labels one block looks through
+constexpr int kThreadPerSampleClasses = 16;   // at most; a thread keeps all of them in registers
+constexpr int kColumnThreads = 256;           // of a block with several samples
+constexpr int kLabelChunk = 2048;             // samples whose labels one block looks through
+constexpr int kBlockPerSampleThreads = 1024;  // at most
+constexpr int kBlocksPerMultiprocessor = 16;  // at most, of a block per sample
 template <class T>
-constexpr int kBlockPerSampleItems = sizeof(T) == 4 ? 6 : 2;  // classes of a thread
-constexpr int kBlockPerSampleThreads = 1024;                  // at most
-constexpr int kBlocksPerMultiprocessor = 16;                  // at most, of a block per sample
+constexpr int kWarpPerSampleItems = 16 / int(sizeof(T));  // classes of a lane at most
+template <class T>
+constexpr int kBlockPerSampleItems = sizeof(T) == 4 ? 6 : 2;  // classes of a thread at most
 
 // row_sums/
 constexpr int kSignTableThreads = 512;

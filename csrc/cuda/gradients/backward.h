@@ -48,8 +48,8 @@ FourTensors backward_through_matrix(const char* op, const Sizes& sizes, const Te
   }
   const GradientPlan plan(transition, out);
   const Tensor scratch = empty({plan.scratch()}, dtype, logits);
-  check_launch(op, launch_part_gradients(plan, transition, labels, matrix, out,
-                                         pointer<T>(scratch), stream));
+  check_launch(op, launch_part_gradients(plan, transition, labels, matrix, out, pointer<T>(scratch),
+                                         stream));
   return grads.tuple();
 }
 

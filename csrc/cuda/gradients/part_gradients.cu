@@ -67,7 +67,6 @@ __global__ void __launch_bounds__(kGradientThreads, 8)
               first + s < end ? transition.weight(first + s, start + j) : T(0);
         }
         __syncthreads();
-#pragma unroll 2
         for (int j = 0; j < count; ++j) {
           const T part = column[int64_t(start + j) * classes];
           const Weights h = staged[j * groups + group];
@@ -144,8 +143,8 @@ GradientPlan::GradientPlan(const Transition<T>& transition, const TransitionGrad
   slack_size = out.slack.data ? square : 0;
   columns_size = out.columns ? square * transition.parts : 0;
   // As many chunks as keep the device busy, as long as they are worth it and their sums small.
-  const int64_t wanted = int64_t(kGradientBlocksPerMultiprocessor) *
-                         device_properties().multiprocessors;
+  const int64_t wanted =
+      int64_t(kGradientBlocksPerMultiprocessor) * device_properties().multiprocessors;
   int64_t most = ceil_div(wanted, classes * tiles * part_tiles);
   const auto at_most = [&most](int64_t bound) { most = bound < most ? bound : most; };
   at_most(kGradientScratch / (slack_size + columns_size + 1));
@@ -185,10 +184,10 @@ cudaError_t launch_part_gradients(const GradientPlan& plan, const Transition<T>&
   return cudaGetLastError();
 }
 
-#define PTD_INSTANTIATE(T)                                                                    \
-  template GradientPlan::GradientPlan(const Transition<T>&, const TransitionGradients<T>&);   \
-  template cudaError_t launch_part_gradients<T>(const GradientPlan&, const Transition<T>&,    \
-                                                const Labels&, const MatrixGradient<T>&,      \
+#define PTD_INSTANTIATE(T)                                                                  \
+  template GradientPlan::GradientPlan(const Transition<T>&, const TransitionGradients<T>&); \
+  template cudaError_t launch_part_gradients<T>(const GradientPlan&, const Transition<T>&,  \
+                                                const Labels&, const MatrixGradient<T>&,    \
                                                 const TransitionGradients<T>&, T*, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(double)

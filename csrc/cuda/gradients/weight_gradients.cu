@@ -67,8 +67,8 @@ cudaError_t launch_weight_gradients(const Transition<T>& transition, const Label
   return cudaGetLastError();
 }
 
-#define PTD_INSTANTIATE(T)                                                              \
-  template cudaError_t launch_weight_gradients<T>(const Transition<T>&, const Labels&,  \
+#define PTD_INSTANTIATE(T)                                                             \
+  template cudaError_t launch_weight_gradients<T>(const Transition<T>&, const Labels&, \
                                                   const MatrixGradient<T>&, T*, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(double)

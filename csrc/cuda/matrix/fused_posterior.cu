@@ -151,12 +151,11 @@ __global__ void __launch_bounds__(kFusedPosteriorThreads, 4)
 
 #ifndef __CUDACC_RTC__
 
-FusedPosteriorPlan::FusedPosteriorPlan(int64_t samples, int64_t classes, int64_t parts,
-                                       size_t element)
+FusedPosteriorPlan::FusedPosteriorPlan(int64_t samples, int64_t classes, int64_t parts)
     : blocks(blocks_for(samples, kFusedSamples)),
-      shared(size_t(parts * (classes * classes + kFusedSamples)) * element) {
-  fits = classes <= kFusedPosteriorClasses &&
-         shared <= shared_memory_budget(kFusedPosteriorThreads);
+      shared(size_t(parts * (classes * classes + kFusedSamples)) * sizeof(float)) {
+  fits =
+      classes <= kFusedPosteriorClasses && shared <= shared_memory_budget(kFusedPosteriorThreads);
 }
 
 template <class S>
@@ -180,15 +179,14 @@ cudaError_t launch_fused_posterior_backward(const FusedPosteriorPlan& plan,
   return cudaGetLastError();
 }
 
-#define PTD_INSTANTIATE(S)                                                                      \
-  template cudaError_t launch_fused_posterior<S>(                                               \
-      const FusedPosteriorPlan&, const Rows<const S>&, const Transition<Accumulation<S>>&,      \
-      Accumulation<S>*, Accumulation<S>*, cudaStream_t);                                        \
-  template cudaError_t launch_fused_posterior_backward<S>(                                      \
-      const FusedPosteriorPlan&, const Rows<const S>&, const Transition<Accumulation<S>>&,      \
+#define PTD_INSTANTIATE(S)                                                                 \
+  template cudaError_t launch_fused_posterior<S>(                                          \
+      const FusedPosteriorPlan&, const Rows<const S>&, const Transition<Accumulation<S>>&, \
+      Accumulation<S>*, Accumulation<S>*, cudaStream_t);                                   \
+  template cudaError_t launch_fused_posterior_backward<S>(                                 \
+      const FusedPosteriorPlan&, const Rows<const S>&, const Transition<Accumulation<S>>&, \
       const NoisyPosteriorGradients<S>&, cudaStream_t);
 PTD_INSTANTIATE(float)
-PTD_INSTANTIATE(double)
 PTD_INSTANTIATE(Half)
 PTD_INSTANTIATE(BFloat16)
 #undef PTD_INSTANTIATE

@@ -1,8 +1,9 @@
 // Launchers of noisy_posterior, P(noisy label | x) = T(x)^T g with g = softmax(z). S is the type of
 // the logits: float, double, Half or BFloat16; T the accumulation type. N is positive.
 //
-// Few classes take one fused kernel each way. More of them are torch's matrix product without slack
-// (csrc/noisy_posterior.h); with slack they take the launchers from softmax_over_rows on.
+// Few classes of float take one fused kernel each way. More of them, and doubles, are torch's
+// matrix product without slack (csrc/noisy_posterior.h); with slack they take the launchers from
+// softmax_over_rows on.
 #pragma once
 
 #include "common/device.h"
@@ -43,7 +44,7 @@ struct FusedPosteriorPlan {
   unsigned blocks;
   size_t shared;  // bytes: the parts, and the weights of a block's samples
 
-  FusedPosteriorPlan(int64_t samples, int64_t classes, int64_t parts, size_t element);
+  FusedPosteriorPlan(int64_t samples, int64_t classes, int64_t parts);
 };
 
 template <class S>

@@ -9,9 +9,12 @@ namespace {
 
 constexpr const char* kOp = "noisy_posterior";
 
-template <class T>
-FusedPosteriorPlan fused_plan(const Sizes& sizes) {
-  return {sizes.samples, sizes.classes, sizes.parts, sizeof(T)};
+// The plan of the fused kernels, if the batch fits them. There are none for doubles.
+template <class S>
+std::optional<FusedPosteriorPlan> fused_plan(const Sizes& sizes) {
+  const FusedPosteriorPlan plan(sizes.samples, sizes.classes, sizes.parts);
+  if (std::is_same_v<S, double> || !plan.fits) return {};
+  return plan;
 }
 
 // out_k = sum_i g_i / r_i max(M_ik, 0), and the share of uniform rows.
@@ -75,17 +78,17 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
   const OnDevice device(logits);
   with_storage(logits, [&]<class S>() {
     using T = Accumulation<S>;
-    const FusedPosteriorPlan plan = fused_plan<T>(sizes);
+    const auto plan = fused_plan<S>(sizes);
     const TransitionInputs<T> inputs(sizes, weights, parts, slack);
-    if (plan.fits) {
-      check_launch(kOp, launch_fused_posterior(plan, rows_of<S>(logits), inputs.view,
-                                               pointer<T>(posterior), pointer<T>(row_sums),
-                                               device.stream()));
-    } else if (slack) {
+    if (plan) {
+      if constexpr (!std::is_same_v<S, double>) {
+        check_launch(kOp, launch_fused_posterior(*plan, rows_of<S>(logits), inputs.view,
+                                                 pointer<T>(posterior), pointer<T>(row_sums),
+                                                 device.stream()));
+      }
+    } else {
       forward_with_slack<S>(sizes, logits, inputs.view, parts, posterior, row_sums,
                             device.stream());
-    } else {
-      // TODO matrix product
     }
   });
   return {posterior, row_sums};
@@ -109,13 +112,15 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
   const Tensor row_sums = torch::stable::contiguous(saved_row_sum);
   return with_storage(logits, [&]<class S>() {
     using T = Accumulation<S>;
-    const FusedPosteriorPlan plan = fused_plan<T>(sizes);
+    const auto plan = fused_plan<S>(sizes);
     const TransitionInputs<T> inputs(sizes, weights, parts, slack);
     const auto launch = [&](S* grad_logits, const MatrixGradient<T>& matrix) {
       const NoisyPosteriorGradients<S> grads{pointer<const T>(dense_grad), grad_logits, matrix};
-      if (plan.fits) {
-        return launch_fused_posterior_backward(plan, rows_of<S>(logits), inputs.view, grads,
-                                               device.stream());
+      if constexpr (!std::is_same_v<S, double>) {
+        if (plan) {
+          return launch_fused_posterior_backward(*plan, rows_of<S>(logits), inputs.view, grads,
+                                                 device.stream());
+        }
       }
       const Tensor pulled = empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits);
       return backward_with_slack<S>(sizes, logits, inputs.view, pointer<const T>(row_sums), grads,

@@ -167,12 +167,12 @@ cudaError_t launch_posterior_gradients(const Rows<const S>& logits, const Accumu
 
 template cudaError_t launch_clamped_product<float>(const ClampedProduct<float>&, cudaStream_t);
 template cudaError_t launch_clamped_product<double>(const ClampedProduct<double>&, cudaStream_t);
-#define PTD_INSTANTIATE(S)                                                                      \
-  template cudaError_t launch_softmax_over_rows<S>(                                             \
-      const Rows<const S>&, const Accumulation<S>*, Accumulation<S>*, Accumulation<S>*, int64_t, \
-      int64_t, cudaStream_t);                                                                   \
-  template cudaError_t launch_posterior_gradients<S>(                                           \
-      const Rows<const S>&, const Accumulation<S>*, const Accumulation<S>*,                     \
+#define PTD_INSTANTIATE(S)                                                                       \
+  template cudaError_t launch_softmax_over_rows<S>(const Rows<const S>&, const Accumulation<S>*, \
+                                                   Accumulation<S>*, Accumulation<S>*, int64_t,  \
+                                                   int64_t, cudaStream_t);                       \
+  template cudaError_t launch_posterior_gradients<S>(                                            \
+      const Rows<const S>&, const Accumulation<S>*, const Accumulation<S>*,                      \
       const NoisyPosteriorGradients<S>&, int64_t, int64_t, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(double)

@@ -41,8 +41,8 @@ template <class T>
 __global__ void __launch_bounds__(kRowSumThreads, 8)
     row_sums_of_samples(Transition<T> transition, SignTable<T> table,
                         T* __restrict__ row_sums,  // [N, C]
-                        bool staged) {             // whether shared memory holds the weights
-  PTD_DYNAMIC_SHARED(T, shared_weights);           // [R, kRowSumThreads]
+                        bool staged) {  // shared memory holds the weights: always if there are none
+  PTD_DYNAMIC_SHARED(T, shared_weights);  // [R, kRowSumThreads]
   const int classes = transition.classes, parts = transition.parts;
   const int64_t block_first = int64_t(blockIdx.x) * kRowSumThreads;
   if (staged) {
@@ -56,13 +56,9 @@ __global__ void __launch_bounds__(kRowSumThreads, 8)
   const int64_t n = block_first + threadIdx.x;
   if (n >= transition.samples) return;
 
-  const T one = T(1);
+  const Rows<const T>& weights = transition.weights;
   SampleWeights<T> h{shared_weights + threadIdx.x, kRowSumThreads};
-  if (!staged && transition.weights.data) {
-    h = {transition.weights.data + n * transition.weights.row_stride, transition.weights.stride};
-  } else if (!staged) {
-    h = {&one, 0};
-  }
+  if (!staged) h = {weights.data + n * weights.row_stride, weights.stride};
   const bool on_simplex = h.on_simplex(parts);
   const int first_row = static_cast<int>(blockIdx.y) * kRowSumRows;
   for (int i = first_row; i < first_row + kRowSumRows && i < classes; ++i) {
@@ -94,13 +90,13 @@ __global__ void __launch_bounds__(kRowSumThreads, 8)
 #ifndef __CUDACC_RTC__
 
 template <class T>
-cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>& table,
-                            T* row_sums, cudaStream_t stream) {
+cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>& table, T* row_sums,
+                            cudaStream_t stream) {
   if (transition.samples == 0) return cudaSuccess;
   PTD_LAUNCH(sign_table<T>, blocks_for(transition.classes, kSignTableRows), kSignTableThreads, 0,
              stream, transition, table);
   const size_t bytes = size_t(transition.parts) * kRowSumThreads * sizeof(T);
-  const bool staged = transition.weights.data && bytes <= shared_memory_budget(kRowSumThreads);
+  const bool staged = bytes <= shared_memory_budget(kRowSumThreads);
   const dim3 grid(blocks_for(transition.samples, kRowSumThreads),
                   blocks_for(transition.classes, kRowSumRows));
   PTD_LAUNCH(row_sums_of_samples<T>, grid, kRowSumThreads, staged ? bytes : 0, stream, transition,

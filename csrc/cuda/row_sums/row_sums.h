@@ -41,8 +41,8 @@ struct SignTable {
 
 // Writes row_sums [N, C]: r_i = sum_k max(M_ik, 0), M = T(x) + slack.
 template <class T>
-cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>& table,
-                            T* row_sums, cudaStream_t stream);
+cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>& table, T* row_sums,
+                            cudaStream_t stream);
 
 #endif
 
