@@ -40,4 +40,13 @@ constexpr int kGradientBlocksPerMultiprocessor = 8;  // aimed at
 constexpr int64_t kGradientChunk = 128;              // samples that are worth partial sums
 constexpr int64_t kGradientScratch = 1 << 22;        // numbers of partial sums at most
 
+// simplex/: simplex_projection, project_transition and simplex_weights.
+constexpr int kShortRowLanes = 8;      // lanes of a warp for each short row
+constexpr int kShortRowEntries = 4;    // at most, that a lane keeps in registers
+constexpr int kShortRowThreads = 128;  // of a block with several short rows
+constexpr int kLongRowThreads = 512;   // of a block with one long row, at most
+constexpr int kWeightThreads = 256;    // of a block, at most; a thread has one part
+template <class T>
+constexpr int kWeightRows = 16 / int(sizeof(T));  // rows with one vector load of their entries
+
 }  // namespace ptd
