@@ -65,14 +65,16 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 
   T found[2] = {T(0), T(0)};  // the sum of g over the support, and the size of that
   for_each_entry<kLanes>(parts, [&](Entry at) {
-    found[0] += p[at] > T(0) ? g[at] : T(0);
-    found[1] += p[at] > T(0) ? T(1) : T(0);
+    const T g_k = g[at], p_k = p[at];
+    found[0] += p_k > T(0) ? g_k : T(0);
+    found[1] += p_k > T(0) ? T(1) : T(0);
   });
   threads.sum(found);
   const T mean = found[0] / found[1];
   T* const out = grad_x + row * parts;
   for_each_entry<kLanes>(parts, [&](Entry at) {
-    out[at.column] = p[at] > T(0) ? g[at] - mean : T(0) * p[at];  // NaN where p is NaN
+    const T g_k = g[at], p_k = p[at];
+    out[at.column] = p_k > T(0) ? g_k - mean : T(0) * p_k;  // NaN where p is NaN
   });
 }
 
