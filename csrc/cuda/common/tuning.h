@@ -46,6 +46,8 @@ constexpr int kShortRowEntries = 4;    // at most, that a lane keeps in register
 constexpr int kShortRowThreads = 128;  // of a block with several short rows
 constexpr int kLongRowThreads = 512;   // of a block with one long row, at most
 constexpr int kWeightThreads = 256;    // of a block, at most; a thread has one part
+constexpr int kWeightBlocks = 4;       // resident on a multiprocessor
+constexpr int kWeightLanes = 16;       // for up to as many parts; a warp for more
 template <class T>
 constexpr int kWeightRows = 16 / int(sizeof(T));  // rows with one vector load of their entries
 

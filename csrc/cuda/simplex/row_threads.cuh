@@ -49,7 +49,7 @@ class RowThreads {
   __device__ T max_or_nan(T value) { return lanes_max_or_nan<kLanes>(value); }
 };
 
-// One barrier for each call. The two halves of the scratch alternate: a thread that writes to one
+// Each call has one barrier. The two halves of the scratch alternate: a thread that writes to one
 // has passed a barrier since the last read of it.
 template <class T, int kSums>
 class RowThreads<T, kWholeBlock, kSums> {

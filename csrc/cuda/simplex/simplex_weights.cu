@@ -12,7 +12,7 @@
 
 namespace ptd {
 
-// An entry of each row of a group: one load.
+// An entry of each row of a group; one vector load reads it.
 template <class T>
 struct alignas(16) RowEntries {
   T of[kWeightRows<T>];
@@ -68,9 +68,8 @@ __device__ __forceinline__ void image_of(const Threads& threads,
   }
 }
 
-// Four blocks, so that half of a multiprocessor's threads are resident.
 template <class T, int kLanes>
-__global__ void __launch_bounds__(kWeightThreads, 4)
+__global__ void __launch_bounds__(kWeightThreads, kWeightBlocks)
     simplex_weights_rows(WeightArgs<T> args, unsigned blocks) {  // for each problem
   constexpr int kRows = kWeightRows<T>;
   using Threads = RowThreads<T, kLanes, 2 * kRows>;
@@ -162,8 +161,8 @@ cudaError_t launch_simplex_weights(const WeightArgs<T>& args, cudaStream_t strea
     PTD_LAUNCH((simplex_weights_rows<T, kLanes>), static_cast<unsigned>(args.batch * blocks),
                threads, 2 * threads * sizeof(RowEntries<T>), stream, args, blocks);
   };
-  if (args.parts <= 16) {
-    launch.template operator()<16>(kWeightThreads, kWeightThreads / 16);
+  if (args.parts <= kWeightLanes) {
+    launch.template operator()<kWeightLanes>(kWeightThreads, kWeightThreads / kWeightLanes);
   } else if (args.parts <= kWarp) {
     launch.template operator()<kWarp>(kWeightThreads, kWeightThreads / kWarp);
   } else {

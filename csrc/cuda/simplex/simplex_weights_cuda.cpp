@@ -1,10 +1,13 @@
 #include "simplex_weights.h"
 
 #include "common/torch_glue.h"
+#include "common/tuning.h"
 #include "simplex/simplex_launchers.h"
 
 namespace ptd {
 namespace {
+
+static_assert(kMostParts <= kWeightThreads);
 
 struct SimplexWeightsCuda {
   template <class T>
