@@ -30,6 +30,19 @@ inline void check_noisy_posterior_backward(const Sizes& sizes, const Tensor& gra
   check_backward(op, "saved_row_sum", saved_row_sum, {sizes.samples, sizes.classes}, dtype);
 }
 
+// h_j g_i of some samples and some parts by torch's own product.
+struct TorchOuterProduct {
+  void operator()(const Tensor& weights,      // [count, part_count]
+                  const Tensor& softmax,      // [count, C]
+                  const Tensor& out) const {  // [count, part_count * C]
+    const int64_t count = weights.size(0), parts = weights.size(1), classes = softmax.size(1);
+    aten::mul_out(aten::view(weights, {count, parts, 1}, {weights.stride(0), weights.stride(1), 0}),
+                  aten::view(softmax, {count, 1, classes}, {classes, 0, 1}),
+                  aten::view(out, {count, parts, classes}, {parts * classes, classes, 1}));
+  }
+};
+
+template <class OuterProduct = TorchOuterProduct>
 class NoisyPosteriorProduct {
  public:
   NoisyPosteriorProduct(const Sizes& sizes, const Tensor& logits, const OptionalTensor& weights,
@@ -109,16 +122,13 @@ class NoisyPosteriorProduct {
     return aten::view(matrix, {count, matrix.size(1)}, {stride, 1}, first * stride);
   }
 
-  // h_j g_i of some samples and some parts, [count, part_count * C].
+  // h_j g_i, [count, part_count * C].
   void outer_product(int64_t first, int64_t count, int64_t first_part, int64_t part_count,
                      const Tensor& out) const {
     const int64_t stride = weights_->stride(0), part_stride = weights_->stride(1);
-    const Tensor h = aten::view(*weights_, {count, part_count, 1}, {stride, part_stride, 0},
-                                first * stride + first_part * part_stride);
-    const Tensor g = aten::view(softmax_, {count, 1, classes_}, {classes_, 0, 1}, first * classes_);
-    const Tensor shaped =
-        aten::view(out, {count, part_count, classes_}, {part_count * classes_, classes_, 1});
-    aten::mul_out(h, g, shaped);
+    OuterProduct()(aten::view(*weights_, {count, part_count}, {stride, part_stride},
+                              first * stride + first_part * part_stride),
+                   rows(softmax_, first, count), out);
   }
 
   // D of some samples, and its products with h and g.

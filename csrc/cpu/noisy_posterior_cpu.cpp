@@ -11,6 +11,26 @@ namespace {
 // takes less time than the calls of torch's operators.
 constexpr int64_t kFewestClassesForProducts = 32;
 
+// torch's product of broadcast tensors is slower than the rest of its forward allows.
+struct CpuOuterProduct {
+  void operator()(const Tensor& weights, const Tensor& softmax, const Tensor& out) const {
+    weights.scalar_type() == ScalarType::Double ? run<double>(weights, softmax, out)
+                                                : run<float>(weights, softmax, out);
+  }
+
+  template <class T>
+  static void run(const Tensor& weights, const Tensor& softmax, const Tensor& out) {
+    const int64_t parts = weights.size(1), classes = softmax.size(1);
+    const Ranges ranges(weights.size(0), double(parts * classes));
+    ranges.run([&](int64_t, int64_t begin, int64_t end) {
+      kernels<T>().outer_product(matrix_of(weights), static_cast<const T*>(softmax.data_ptr()),
+                                 parts, classes, begin, end, static_cast<T*>(out.data_ptr()));
+    });
+  }
+};
+
+using Product = NoisyPosteriorProduct<CpuOuterProduct>;
+
 template <class T>
 std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
                                    const OptionalTensor& weights, const Tensor& parts,
@@ -35,7 +55,7 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
                                            OptionalTensor slack) {
   const Sizes sizes = check_batch("noisy_posterior", logits, weights, parts, slack);
   if (!slack && sizes.classes >= kFewestClassesForProducts) {
-    return {NoisyPosteriorProduct(sizes, logits, weights, parts).forward(),
+    return {Product(sizes, logits, weights, parts).forward(),
             empty({0}, parts.scalar_type(), logits)};
   }
   return parts.scalar_type() == ScalarType::Double
@@ -67,7 +87,7 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
   check_noisy_posterior_backward(sizes, grad, parts, slack, saved_row_sum);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   if (!slack && (sizes.classes >= kFewestClassesForProducts || needs.transition())) {
-    return NoisyPosteriorProduct(sizes, logits, weights, parts).backward(grad, needs);
+    return Product(sizes, logits, weights, parts).backward(grad, needs);
   }
   return parts.scalar_type() == ScalarType::Double
              ? backward<double>(sizes, grad, logits, weights, parts, slack, saved_row_sum, needs)
