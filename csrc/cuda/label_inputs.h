@@ -26,11 +26,6 @@ auto with_storage(const Tensor& logits, const Run& run) {
   }
 }
 
-template <class T>
-T* pointer(const Tensor& tensor) {
-  return static_cast<T*>(tensor.data_ptr());
-}
-
 inline void check_classes(const char* op, const Tensor& logits) {
   const bool is_double = logits.scalar_type() == ScalarType::Double;
   const int64_t most = is_double ? kMostLossClassesDouble : kMostLossClasses;
@@ -73,7 +68,8 @@ struct LabelInputs {
       : columns(parts_by_column(parts)), batch{} {
     batch.logits =
         rows_of<const S>(pointer<S>(logits), logits.stride(0), logits.stride(1), sizes.classes);
-    batch.labels = {labels.data_ptr(), labels.stride(0), labels.scalar_type() == ScalarType::Long};
+    batch.labels = {pointer<void>(labels), labels.stride(0),
+                    labels.scalar_type() == ScalarType::Long};
     if (weights) {
       batch.weights = rows_of<const T>(pointer<T>(*weights), weights->stride(0), weights->stride(1),
                                        sizes.parts);

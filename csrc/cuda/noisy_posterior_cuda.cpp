@@ -50,7 +50,7 @@ struct BatchInputs {
   }
 
   static const T* data(const OptionalTensor& tensor) {
-    return tensor ? static_cast<const T*>(tensor->data_ptr()) : nullptr;
+    return tensor ? pointer<T>(*tensor) : nullptr;
   }
 };
 
@@ -83,11 +83,9 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
   with_types(logits, [&]<class Z, class T>() {
     const BatchInputs<T> inputs(sizes, weights, parts, slack, true);
     const Tensor scratch = empty({noisy_posterior_scratch(inputs.batch)}, dtype, logits);
-    check_launch(
-        kOp, launch_noisy_posterior<Z, T>(inputs.batch, static_cast<const Z*>(rows.data_ptr()),
-                                          static_cast<T*>(posterior.data_ptr()),
-                                          static_cast<T*>(row_sums.data_ptr()),
-                                          static_cast<T*>(scratch.data_ptr()), device.stream()));
+    check_launch(kOp, launch_noisy_posterior<Z, T>(inputs.batch, pointer<Z>(rows),
+                                                   pointer<T>(posterior), pointer<T>(row_sums),
+                                                   pointer<T>(scratch), device.stream()));
   });
   return {posterior, row_sums};
 }
@@ -108,11 +106,6 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
   const GradientTensors result(sizes, logits, parts, slack, needs);
   if (sizes.samples == 0 && !needs.parts && !needs.slack) return result.tuple();
 
-  const auto pointer = [](bool needed, const Tensor& t) { return needed ? t.data_ptr() : nullptr; };
-  void* const to_logits = pointer(needs.logits, result.logits);
-  void* const to_weights = pointer(needs.weights, result.weights);
-  void* const to_parts = pointer(needs.parts, result.parts);
-  void* const to_slack = pointer(needs.slack, result.slack);
   const int64_t slack_row_stride = needs.slack ? result.slack.stride(0) : 0;
   const int64_t slack_stride = needs.slack ? result.slack.stride(1) : 0;
 
@@ -123,14 +116,15 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
     const bool transition = needs.weights || needs.parts || needs.slack;
     const BatchInputs<T> inputs(sizes, weights, parts, slack, false, transition);
     const Tensor scratch = empty({noisy_posterior_backward_scratch(inputs.batch)}, dtype, logits);
-    const PosteriorGradients<Z, T> to{static_cast<Z*>(to_logits), static_cast<T*>(to_weights),
-                                      static_cast<T*>(to_parts),  static_cast<T*>(to_slack),
-                                      slack_row_stride,           slack_stride};
+    const PosteriorGradients<Z, T> to{needs.logits ? pointer<Z>(result.logits) : nullptr,
+                                      needs.weights ? pointer<T>(result.weights) : nullptr,
+                                      needs.parts ? pointer<T>(result.parts) : nullptr,
+                                      needs.slack ? pointer<T>(result.slack) : nullptr,
+                                      slack_row_stride,
+                                      slack_stride};
     check_launch(kOp, launch_noisy_posterior_backward<Z, T>(
-                          inputs.batch, static_cast<const Z*>(rows.data_ptr()),
-                          static_cast<const T*>(grads.data_ptr()),
-                          static_cast<const T*>(row_sums.data_ptr()), to,
-                          static_cast<T*>(scratch.data_ptr()), device.stream()));
+                          inputs.batch, pointer<Z>(rows), pointer<T>(grads), pointer<T>(row_sums),
+                          to, pointer<T>(scratch), device.stream()));
   });
   return result.tuple();
 }

@@ -12,20 +12,17 @@ void forward(const Tensor& matrix, const Tensor& out) {
   const int64_t classes = matrix.size(-1);
   const OnDevice device(matrix);
   check_launch("project_transition",
-               launch_project_transition(static_cast<const T*>(matrix.data_ptr()),
-                                         static_cast<T*>(out.data_ptr()), matrix.numel() / classes,
-                                         classes, device.stream()));
+               launch_project_transition(pointer<T>(matrix), pointer<T>(out),
+                                         matrix.numel() / classes, classes, device.stream()));
 }
 
 template <class T>
 void backward(const Tensor& grad, const Tensor& matrix, const Tensor& out) {
   const int64_t classes = matrix.size(-1);
   const OnDevice device(matrix);
-  check_launch(
-      "project_transition",
-      launch_project_transition_backward(
-          static_cast<const T*>(matrix.data_ptr()), static_cast<const T*>(grad.data_ptr()),
-          static_cast<T*>(out.data_ptr()), matrix.numel() / classes, classes, device.stream()));
+  check_launch("project_transition", launch_project_transition_backward(
+                                         pointer<T>(matrix), pointer<T>(grad), pointer<T>(out),
+                                         matrix.numel() / classes, classes, device.stream()));
 }
 
 Tensor project_transition(Tensor matrix) {

@@ -12,8 +12,7 @@ void forward(const Tensor& x, const Tensor& out) {
   const int64_t parts = x.size(-1);
   const OnDevice device(x);
   check_launch("simplex_projection",
-               launch_simplex_projection(static_cast<const T*>(x.data_ptr()),
-                                         static_cast<T*>(out.data_ptr()), x.numel() / parts, parts,
+               launch_simplex_projection(pointer<T>(x), pointer<T>(out), x.numel() / parts, parts,
                                          device.stream()));
 }
 
@@ -23,9 +22,8 @@ void backward(const Tensor& grad, const Tensor& projected, const Tensor& out) {
   const OnDevice device(projected);
   check_launch(
       "simplex_projection_backward",
-      launch_simplex_projection_backward(
-          static_cast<const T*>(grad.data_ptr()), static_cast<const T*>(projected.data_ptr()),
-          static_cast<T*>(out.data_ptr()), projected.numel() / parts, parts, device.stream()));
+      launch_simplex_projection_backward(pointer<T>(grad), pointer<T>(projected), pointer<T>(out),
+                                         projected.numel() / parts, parts, device.stream()));
 }
 
 Tensor simplex_projection(Tensor x) {

@@ -9,21 +9,16 @@ namespace ptd {
 namespace {
 
 template <class T>
-const T* data_of(const Tensor& tensor) {
-  return static_cast<const T*>(tensor.data_ptr());
-}
-
-template <class T>
 void solve(const Tensor& contraction, const Tensor& step, const Tensor& shift, const Tensor& linear,
            const OptionalTensor& start, int64_t steps, double tolerance, const WeightSizes& sizes,
            const Tensor& out) {
   const WeightArgs<T> args = {
-      .contraction = data_of<T>(contraction),
-      .step = data_of<T>(step),
-      .shift = data_of<T>(shift),
-      .linear = data_of<T>(linear),
-      .start = start ? data_of<T>(*start) : nullptr,
-      .weights = static_cast<T*>(out.data_ptr()),
+      .contraction = pointer<T>(contraction),
+      .step = pointer<T>(step),
+      .shift = pointer<T>(shift),
+      .linear = pointer<T>(linear),
+      .start = start ? pointer<T>(*start) : nullptr,
+      .weights = pointer<T>(out),
       .batch = sizes.batch,
       .rows = sizes.rows,
       .parts = static_cast<int>(sizes.parts),
@@ -41,7 +36,7 @@ Tensor simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor lin
   const Tensor rows = dense(linear);
   OptionalTensor from;
   if (start) from = dense(*start);
-  Tensor out = torch::stable::empty_like(rows);
+  Tensor out = fresh(torch::stable::empty_like(rows));
   if (out.numel() == 0) return out;
   const auto run = linear.scalar_type() == ScalarType::Double ? solve<double> : solve<float>;
   run(dense(contraction), dense(step), dense(shift), rows, from, steps, tolerance, sizes, out);

@@ -49,9 +49,9 @@ std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_l
     (reduced ? out.loss : out.losses) = pointer<T>(loss);
     out.total_weight = pointer<T>(saved_weight);
     out.mean = reduction == kMean;
-    check_launch(op,
-                 launch_transition_loss(inputs.batch, rule_of<T>(class_weight, options), out,
-                                        workspace.data_ptr(), row_sums.scratch, device.stream()));
+    check_launch(
+        op, launch_transition_loss(inputs.batch, rule_of<T>(class_weight, options), out,
+                                   pointer<void>(workspace), row_sums.scratch, device.stream()));
   });
   return {loss, saved_weight, saved};
 }
