@@ -140,6 +140,7 @@ def run_loss(
     class_weight=None,
     grad=None,
     wanted=("logits",),
+    saved_layout=torch.clone,
     **settings,
 ):
     """The loss, and the gradients of sum(grad * loss); `settings` are the emulator's."""
@@ -149,9 +150,10 @@ def run_loss(
     options += batch.saved_options
     needs = batch.needs(wanted)
     with emulated(**settings) as ops:
-        loss, *saved = ops.transition_loss(*tensors, *options)
+        loss, total, saved = ops.transition_loss(*tensors, *options)
         if not any(needs):
             return loss, {}
+        saved = (total, saved_layout(saved))
         grad = torch.ones_like(loss) if grad is None else grad.to(loss.dtype)
         gradients = ops.transition_loss_backward(grad, *tensors, *saved, *options, *needs)
     return loss, _asked(gradients, needs)
@@ -191,14 +193,15 @@ def run_posterior(batch, grad=None, wanted=("logits",), **settings):
     return posterior, _asked(gradients, needs)
 
 
-def run_noisy(batch, grad, wanted=NAMES, **settings):
+def run_noisy(batch, grad, wanted=NAMES, saved_layout=torch.clone, **settings):
     """The noisy posterior, and the gradients of sum(grad * posterior)."""
     needs = batch.needs(wanted)
     with emulated(**settings) as ops:
         posterior, saved = ops.noisy_posterior(batch.logits, *batch.matrix)
         if not any(needs):
             return posterior, {}
-        gradients = ops.noisy_posterior_backward(grad, batch.logits, *batch.matrix, saved, *needs)
+        arguments = (grad, batch.logits, *batch.matrix, saved_layout(saved))
+        gradients = ops.noisy_posterior_backward(*arguments, *needs)
     return posterior, _asked(gradients, needs)
 
 
@@ -240,12 +243,12 @@ def check_posterior(batch, wanted=NAMES, seed=0, layout=torch.clone):
     _check_gradients(grads, exact, batch, tolerance, 1e-2)
 
 
-def check_noisy(batch, wanted=NAMES, seed=0, check=True, layout=torch.clone):
+def check_noisy(batch, wanted=NAMES, seed=0, layout=torch.clone, **settings):
     """Noisy posterior and gradients against float64 truth; `layout` is that of the gradient."""
     exact = batch.double()
     truth = reference.noisy_posterior(exact.logits, *exact.matrix)
     grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
-    posterior, grads = run_noisy(batch, layout(grad), wanted, seed=seed, check=check)
+    posterior, grads = run_noisy(batch, layout(grad), wanted, seed=seed, **settings)
     truth.backward(grad.double())
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 3e-5
     near(posterior, truth.detach(), tolerance, 1)

@@ -73,7 +73,7 @@ def test_accesses_outside(ops):
 
 
 def test_input_is_not_written(ops):
-    with pytest.raises(EmulatorError, match="read-only: write of 4 bytes at byte .* of array x"):
+    with pytest.raises(EmulatorError, match=r"read-only: write of 4 bytes at byte .* of array x"):
         ops.copy(torch.arange(100.0), 0, 0, True)
 
 
@@ -91,7 +91,7 @@ def test_memory_of_a_tensor_that_has_gone(ops):
     call("launch_copy", memory[50:], memory[50:], 50, 0, 0)
     ops._gpu.raise_error()
     call("launch_copy", memory, memory[50:], 50, 0, 0)
-    with pytest.raises(EmulatorError, match="out of bounds: read of 4 bytes .* before the start"):
+    with pytest.raises(EmulatorError, match=r"out of bounds: read of 4 bytes .* before the start"):
         ops._gpu.raise_error()
     load_runtime().cuda_emulator_forget_borrowed()
 
