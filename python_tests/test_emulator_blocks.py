@@ -21,7 +21,7 @@ def zeros(n=1, dtype=np.uint32):
 class TestInterleavedBlocks:
     """Kernels that blocks one after another run correctly give the same when interleaved."""
 
-    @pytest.mark.parametrize("kernels", [checked, fast])
+    @each_mode
     @each_interleave
     @each_seed
     def test_static_shared_memory(self, kernels, interleave, seed):
@@ -75,31 +75,32 @@ class TestInterleavedBlocks:
 
 
 class TestRacesBetweenBlocks:
-    @pytest.mark.parametrize(
-        ("mistake", "report"),
-        [
-            (0, None),
-            (1, r"reads 4 bytes .* of array values .*, which block .* writes .* no __threadfence"),
-            (2, r"reads 4 bytes .* of array values .*, which block .* writes .* no __threadfence"),
-            (3, r"array values .*, which block"),
-        ],
-        ids=["correct", "no_fence", "no_barrier", "early_ticket"],
+    FORMS = (
+        *("fence_of_one", "fence_of_all"),
+        *("early_ticket", "no_fence", "no_barrier", "no_barrier_all"),
     )
+
+    @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.parametrize(("blocks", "threads"), [(2, 32), (9, 40)])
     @each_interleave
     @each_seed
-    def test_last_block(self, mistake, report, blocks, threads, interleave, seed):
+    def test_last_block(self, form, blocks, threads, interleave, seed):
         n = blocks * threads
         with Emulator(checked(), seed=seed, interleave=interleave) as gpu:
             x, ticket = gpu.input(floats(n)), gpu.array(zeros(), name="ticket")
             values, y = gpu.output(n, np.float32, name="values"), gpu.output(1, np.float32)
-            call = "launch_sum_of_blocks", x, values, ticket, y, blocks, threads, mistake
-            if report is None:
+            call = "launch_sum_of_blocks", x, values, ticket, y, blocks, threads
+            number = self.FORMS.index(form)
+            if form.startswith("fence"):
                 for _ in range(2):
-                    gpu.call(*call)
+                    gpu.call(*call, number)
                     assert (y.get()[0], ticket.get()[0]) == (2 * x.get().sum(), 0)
-            else:
-                assert re.search("race between blocks: .*" + report, error(gpu, *call))
+                return
+            text = error(gpu, *call, number)
+            assert re.search(r"race between blocks: .* of array values .*, which block", text)
+            if form in ("no_fence", "no_barrier"):
+                assert "reads 4 bytes" in text
+                assert text.endswith("with no __threadfence after it")
 
     @each_interleave
     @each_seed

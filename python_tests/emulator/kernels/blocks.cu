@@ -1,19 +1,29 @@
-// What blocks of one grid tell each other through global memory, each kernel beside broken twins.
+// Blocks of one grid hand values over in global memory; each kernel stands beside broken twins.
 #include "launch.h"
 
-enum class Mistake : int64_t { none, no_fence, no_barrier, early_ticket };
+enum class Handover : int64_t {
+  fence_of_one,  // after a barrier
+  fence_of_all,  // before a barrier
+  early_ticket,  // the last block but one takes itself for the last
+  no_fence,
+  no_barrier,      // before the fence of one thread
+  no_barrier_all,  // after the fences of all threads
+};
 
-// Sums in one launch: every thread leaves a value, thread 0 publishes all of its block's, and the
-// block with the last ticket adds up the grid's, in order.
+// Sums in one launch: every thread leaves a value, and the block with the last ticket adds up the
+// grid's, in order.
 __global__ void sum_of_blocks(const float* x, float* values, unsigned* ticket, float* y,
-                              Mistake mistake) {
+                              Handover handover) {
+  using enum Handover;
   __shared__ bool is_last;
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   values[i] = 2 * x[i];
-  if (mistake != Mistake::no_barrier) __syncthreads();
+  const bool all_fence = handover == fence_of_all || handover == no_barrier_all;
+  if (all_fence) __threadfence();
+  if (handover != no_barrier && handover != no_barrier_all) __syncthreads();
   if (threadIdx.x == 0) {
-    if (mistake != Mistake::no_fence) __threadfence();
-    const unsigned last = gridDim.x - (mistake == Mistake::early_ticket ? 2 : 1);
+    if (!all_fence && handover != no_fence) __threadfence();
+    const unsigned last = gridDim.x - (handover == early_ticket ? 2 : 1);
     is_last = atomicAdd(ticket, 1u) == last;
   }
   __syncthreads();
@@ -25,9 +35,9 @@ __global__ void sum_of_blocks(const float* x, float* values, unsigned* ticket, f
 }
 
 extern "C" void launch_sum_of_blocks(const float* x, float* values, unsigned* ticket, float* y,
-                                     int64_t blocks, int64_t threads, int64_t mistake) {
+                                     int64_t blocks, int64_t threads, int64_t handover) {
   PTD_LAUNCH(sum_of_blocks, static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0,
-             nullptr, x, values, ticket, y, static_cast<Mistake>(mistake));
+             nullptr, x, values, ticket, y, static_cast<Handover>(handover));
 }
 
 // The lanes of a warp leave values, and its first lane publishes them after __syncwarp.

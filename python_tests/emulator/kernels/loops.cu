@@ -1,4 +1,4 @@
-// One thread that never comes to an end, in several ways.
+// One thread never comes to an end, in one of several ways.
 #include "launch.h"
 
 enum class Loop : int64_t { empty, flag, atomic, fence, shuffle, arithmetic };
@@ -34,7 +34,7 @@ extern "C" void launch_loop_for_ever(int* flag, unsigned* count, float* y, int64
   PTD_LAUNCH(loop_for_ever, 3, 4, 0, nullptr, flag, count, y, static_cast<Loop>(loop));
 }
 
-// All threads of a block, at a barrier.
+// All threads of a block meet at a barrier again and again.
 __global__ void meet_for_ever() {
   while (true) __syncthreads();
 }

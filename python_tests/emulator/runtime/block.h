@@ -41,7 +41,7 @@ struct Thread {
   uint32_t lane() const { return number % 32; }
 };
 
-// The part of Block that each block of the grid has its own of.
+// Each block of the grid has its own copy of these.
 class BlockState {
  protected:
   uint3 index_{};
@@ -61,7 +61,7 @@ class Block : private BlockState {
   // Runs all threads of one block to their end, or to the first error.
   void run(uint3 index, dim3 size);
 
-  // The same in pieces. A block that is left half-way goes on when its state is put back.
+  // These do the same in pieces. A block goes on where it was left when its state is put back.
   void start(uint3 index, dim3 size);
   bool can_step() const { return !ready_.empty(); }
   void step();    // runs a thread until it waits, gives way or exits

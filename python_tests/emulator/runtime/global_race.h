@@ -36,8 +36,8 @@ struct GlobalAccess {
   bool strong = false;
 };
 
-// Of reads since the last write the latest is kept, and the latest of any other block: a block that
-// writes is not one of the two.
+// The latest read since the last write is kept, and the latest of another block: whichever block
+// writes next, one of the two is not its own.
 struct GlobalCell {
   GlobalAccess write, read, other_read;
 };

@@ -1,4 +1,4 @@
-// The blocks of a grid: the order in which they begin, and how many of them run at once.
+// Runs the blocks of a grid, one after another or several at once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How much a launch may do before it counts as hanging.
+// Limits on a launch, so that a kernel that never ends fails.
 //
 // Work is counted where the runtime is called anyway: at accesses, barriers, shuffles, votes and
 // fences. A loop without any of these is ended by a timer.
@@ -19,7 +19,7 @@ struct Limits {
 
 extern Limits limits;
 
-// The rest of limits.work in this launch.
+// This much of limits.work remains in this launch.
 extern int64_t work_left;
 
 [[noreturn]] void fail_limit(const void* code);

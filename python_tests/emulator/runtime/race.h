@@ -24,7 +24,7 @@ struct Access {
   uint32_t thread = 0;
   const void* code = nullptr;
 
-  // Of one thread, with no barrier between.
+  // True for accesses of one thread with no barrier between them.
   bool same_moment(const Access& other) const {
     return epoch == other.epoch && clock == other.clock && thread == other.thread;
   }
@@ -72,8 +72,8 @@ class Races {
   void on_access(SharedRegion& region, const void* address, size_t bytes, Touch touch,
                  const void* code);
 
-  // An access of the current thread, and the latest clock of each lane of its warp that it comes
-  // after.
+  // These return an access of the current thread, and the latest clock of each lane of its warp
+  // whose accesses it comes after.
   Access now(const void* code) const;
   const std::array<uint32_t, 32>& known_clocks() const;
 
