@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from ctypes import c_double, c_int, c_uint64
 
 import numpy as np
 import pytest
+from emulator.build import load_runtime
 from emulator.harness import Emulator, EmulatorError
 from emulator.proof import checked, each_mode, each_seed, error, fast, floats, needs_compiler
 
@@ -115,6 +117,16 @@ class TestRacesBetweenBlocks:
 
     @each_interleave
     @each_seed
+    def test_fence_publishes_by_barriers_alone(self, interleave, seed):
+        with Emulator(checked(), seed=seed, interleave=interleave) as gpu:
+            values, y = gpu.output(200, np.float32), gpu.output(1, np.float32)
+            gpu.call("launch_sum_of_counted", values, gpu.array(zeros()), y, 0)
+            assert y.get()[0] == 200
+            text = error(gpu, "launch_sum_of_counted", values, gpu.array(zeros()), y, 1)
+            assert text.endswith("with no __threadfence after it")
+
+    @each_interleave
+    @each_seed
     def test_counter(self, interleave, seed):
         with Emulator(checked(), seed=seed, interleave=interleave) as gpu:
             count = gpu.array(zeros(), name="count")
@@ -208,10 +220,9 @@ class TestLoops:
             with pytest.raises(EmulatorError, match="still running after 1000"):
                 gpu.call("launch_count_blocks", count, 90, 0)
 
-    def test_settings_last_as_long_as_their_emulator(self):
-        with Emulator(checked(), interleave=2, max_work=1):
-            pass
-        with Emulator(checked()) as gpu:
+    def test_configure_resets_all_settings(self):
+        with Emulator(checked(), interleave=2, max_work=1) as gpu:
+            load_runtime().cuda_emulator_configure(c_uint64(0), c_double(0), c_int(1))
             count = gpu.array(zeros())
             gpu.call("launch_count_blocks", count, 9, 1)  # a race, which one by one does not show
             assert count.get()[0] == 9

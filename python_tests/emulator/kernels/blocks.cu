@@ -57,6 +57,36 @@ extern "C" void launch_sum_of_warps(float* values, unsigned* ticket, float* y, i
   PTD_LAUNCH(sum_of_warps, 5, 64, 0, nullptr, values, ticket, y, broken);
 }
 
+// Thread 0 waits until all threads of the block have counted themselves, which orders no other
+// accesses, and fences. It does so again after a barrier, but for the twin.
+__global__ void sum_of_counted(float* values, unsigned* ticket, float* y, int64_t broken) {
+  __shared__ unsigned count;
+  __shared__ bool is_last;
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  values[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+  atomicAdd(&count, 1u);
+  if (threadIdx.x == 0) {
+    while (atomicAdd(&count, 0u) < blockDim.x) {
+    }
+    __threadfence();
+  }
+  if (!broken) __syncthreads();
+  if (threadIdx.x == 0) {
+    if (!broken) __threadfence();
+    is_last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!is_last || threadIdx.x > 0) return;
+  float sum = 0;
+  for (unsigned k = 0; k < gridDim.x * blockDim.x; ++k) sum += values[k];
+  *y = sum;
+}
+
+extern "C" void launch_sum_of_counted(float* values, unsigned* ticket, float* y, int64_t broken) {
+  PTD_LAUNCH(sum_of_counted, 5, 40, 0, nullptr, values, ticket, y, broken);
+}
+
 // Counts blocks; the twin adds without an atomic.
 __global__ void count_blocks(unsigned* count, int64_t broken) {
   if (threadIdx.x > 0) return;
