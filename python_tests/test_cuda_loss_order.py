@@ -172,3 +172,15 @@ class TestMean:
         found = [run_loss(batch, wanted=(), seed=seed)[0] for seed in range(3)]
         assert found[0].isnan()
         assert len({loss.view(torch.int32).item() for loss in found}) == 1
+
+
+@pytest.mark.parametrize(("n", "c"), [(700, 10), (70, 36), (30, 130)])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_blocks_that_run_interleaved(n, c, seed):
+    """Blocks exchange nothing but what a fence has published; the results are the same bits."""
+    batch = batch_of(n, c, 2, 0.05)
+    expected = run_loss(batch, wanted=NAMES)
+    same(run_loss(batch, wanted=NAMES, seed=seed, interleave=4), expected)
+    grad = torch.randn(n, c, generator=torch.manual_seed(c))
+    expected = run_posterior(batch, grad, wanted=NAMES)
+    same(run_posterior(batch, grad, wanted=NAMES, seed=seed, interleave=4), expected)
