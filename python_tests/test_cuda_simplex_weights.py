@@ -45,7 +45,7 @@ def check(problem, steps, tolerance=0.0, seed=0):
 @each_dtype
 @pytest.mark.parametrize("parts", COUNTS)
 def test_against_definition(parts, dtype):
-    for rows in (1, 5, 9, 17):
+    for rows in (1, 5, 9, 17) if parts < 64 else (1, 5):
         problem = make_problem(parts, rows, dtype=dtype, seed=rows)
         check(problem, steps=4, seed=rows)
         check([*problem[:-1], None], steps=3, seed=rows)
@@ -87,7 +87,7 @@ def test_many_steps_of_floats_stay_at_the_solution(parts):
 
 @each_dtype
 @pytest.mark.parametrize("parts", [1, 10, 20, 32, 40])
-@pytest.mark.parametrize("scale", [1e8, 1e15, 1e30])
+@pytest.mark.parametrize("scale", [1e8, 1e30])
 def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
     """All weight goes to the largest, where 1 is less than the rounding of what it is taken off."""
     contraction, step, shift, linear, start = make_problem(parts, 9, dtype=dtype)
@@ -99,7 +99,7 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
 
 @each_dtype
 @pytest.mark.parametrize("parts", [5, 20, 32, 40])
-@pytest.mark.parametrize("steps", [1, 3, 12])
+@pytest.mark.parametrize("steps", [1, 6])
 @pytest.mark.parametrize("far", [-math.inf, -3e38])
 def test_terms_that_are_out_of_reach(parts, steps, far, dtype):
     """They have no weight, and leave the others as they would be without them, in every row."""

@@ -19,8 +19,33 @@ LOGITS = ("logits",)
 MOST_OF_A_LAUNCH = 1.3  # over the distinct sectors that it touches
 MOST_OF_ONE_LAUNCH = 1.3  # over the inputs and outputs of the operator
 MOST_OF_SEVERAL = 2.0
-# Operators of several launches that move more, with (C, slack, number of gradients).
-KNOWN = {}
+# Operators of several launches that move more: (C, type, slack, number of gradients).
+KNOWN = {
+    ("loss", 10, DOUBLE, True, 0): 2.75,
+    ("posterior", 10, DOUBLE, True, 0): 2.4,
+    ("loss_backward", 10, FLOAT, True, 4): 2.5,
+    ("loss_backward", 10, DOUBLE, True, 4): 2.5,
+    ("loss_backward", 40, DOUBLE, True, 4): 2.5,
+    ("loss_backward", 100, FLOAT, True, 4): 2.3,
+    ("loss_backward", 200, FLOAT, True, 4): 2.05,
+    ("noisy", 40, DOUBLE, True, 0): 2.05,
+    ("noisy", 100, FLOAT, True, 0): 2.05,
+    ("noisy", 144, FLOAT, True, 0): 2.05,
+    ("noisy_backward", 10, FLOAT, False, 4): 2.65,
+    ("noisy_backward", 10, FLOAT, True, 4): 2.6,
+    ("noisy_backward", 10, DOUBLE, False, 4): 2.4,
+    ("noisy_backward", 10, DOUBLE, True, 4): 2.45,
+    ("noisy_backward", 14, FLOAT, False, 4): 2.75,
+    ("noisy_backward", 14, FLOAT, True, 4): 2.6,
+    ("noisy_backward", 20, FLOAT, False, 4): 11.5,
+    ("noisy_backward", 20, FLOAT, True, 4): 6.6,
+    ("noisy_backward", 40, DOUBLE, False, 4): 4.4,
+    ("noisy_backward", 40, DOUBLE, True, 4): 4.7,
+    ("noisy_backward", 100, FLOAT, False, 4): 3.05,
+    ("noisy_backward", 100, FLOAT, True, 4): 3.2,
+    ("noisy_backward", 144, FLOAT, False, 4): 2.8,
+    ("noisy_backward", 144, FLOAT, True, 4): 3.05,
+}
 
 
 @dataclass(frozen=True)
@@ -80,10 +105,10 @@ class Case:
         tensors = (self.grad(n), batch.logits, *batch.matrix, self.row_sums(n))
         return "noisy_posterior_backward", (*tensors, *batch.needs(self.wanted))
 
-    def check(self, call, most=None):
+    def check(self, call):
         samples = {10: 65_536, 14: 65_536, 100: 8_192}.get(self.c, 2_048)
         gradients = len(self.wanted) if "backward" in call.__name__ else 0
-        known = KNOWN.get((call.__name__, self.c, self.slack, gradients))
+        known = KNOWN.get((call.__name__, self.c, self.dtype, self.slack, gradients))
         check(call, self.n, samples, known)
 
 
@@ -92,7 +117,8 @@ def check(call, counted, samples, known=None):
     for launch in traffic.launches:
         assert launch.ratio <= MOST_OF_A_LAUNCH, launch
     most = MOST_OF_ONE_LAUNCH if len(traffic.launches) == 1 else MOST_OF_SEVERAL
-    assert 0.9 <= traffic.ratio <= (known or most), traffic
+    # Columns of labels that none of the counted samples has are not read.
+    assert 0.8 <= traffic.ratio <= (known or most), traffic
 
 
 each_slack = pytest.mark.parametrize("slack", [False, True])

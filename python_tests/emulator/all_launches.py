@@ -17,8 +17,8 @@ SAMPLES = (512, 8192)
 # Every number of classes up to 40; beyond, what launchers may compare with, and around it.
 CLASSES = [*range(1, 41), 64, 65, 68, 96, 97, 100, 128, 129, 192, 193, 256, 257, 384, 512, 513]
 CLASSES += [768, 769, 1000, 1025, 1536, 2048, 2049, 3072, 3073, 4097, 6144, 6145]
-PARTS = [*range(1, 13), 16, 17, 20, 21, 24, 25, 32, 33, 40, 48, 64, 65, 96, 128, 129, 160, 161, 192]
-PARTS += [193, 256, 257, 320, 321, 400, 513, 769, 1025, 1600]
+PARTS = [*range(1, 10), 16, 17, 20, 21, 32, 33, 48, 64, 65, 96, 128, 129, 160, 161, 192, 193, 256]
+PARTS += [257, 320, 400, 513, 1025, 1600]
 TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 MOST_BYTES = 2**30  # of the parts: what comes back is as large
 MOST_COPIED = 2**22  # bytes of the parts, where operators copy them

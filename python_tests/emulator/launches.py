@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class Launch:
     traffic: list[Traffic] = field(default_factory=list)
 
 
+@functools.cache
 def kernel_name(signature: str) -> str:
     """name<arguments> of a demangled function."""
     name = signature.removeprefix("void ").replace("ptd::", "")
