@@ -7,6 +7,30 @@
 namespace ptd {
 namespace PTD_ISA {
 
+// out_k += sum_i M_ik entry_i for K columns from k on and S samples. The sums over i stay in
+// registers to the end: adding up lanes takes as long as a good part of a column.
+template <int S, int K, class T>
+PTD_INLINE void add_columns(const Batch<T>& batch,
+                            const T* h,      // [S, R]
+                            const T* entry,  // [S, C]
+                            int64_t k,
+                            T* out) {  // [S, C] from column k on
+  const int64_t classes = batch.classes, parts = batch.parts;
+  const T* columns = batch.columns + k * parts * classes;
+  const T* slack = batch.slack ? batch.slack + k * classes : nullptr;
+  Vec<T> sum[S][K] = {}, m[S][K];
+  for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+    combine_tile(h, columns, slack, parts, classes, i, m);
+    for (int s = 0; s < S; ++s) {
+      const Vec<T> factor = load(entry + s * classes + i, left);
+      for (int c = 0; c < K; ++c) sum[s][c] += factor * (slack ? clamp_lanes<T>(m[s][c]) : m[s][c]);
+    }
+  });
+  for (int s = 0; s < S; ++s) {
+    for (int c = 0; c < K; ++c) out[s * classes + c] += sum_lanes(sum[s][c]);
+  }
+}
+
 // out_k = sum_i T_ik g_i
 template <class T>
 void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin, int64_t end,
@@ -33,16 +57,18 @@ void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin,
       T* out = posterior + (first + s) * classes;
       for (int64_t k = 0; k < classes; ++k) out[k] = uniform_share;
     }
-    for_each_tile(batch, h, count,
-                  [&]<int S, int K>(int64_t s, int64_t k, int64_t i, Vec<T>(&m)[S][K]) {
-                    for (int t = 0; t < S; ++t) {
-                      const Vec<T> entry = load(at.entry + (s + t) * classes + i, classes - i);
-                      for (int c = 0; c < K; ++c) {
-                        const Vec<T> value = batch.slack ? clamp_lanes<T>(m[t][c]) : m[t][c];
-                        posterior[(first + s + t) * classes + k + c] += sum_lanes(entry * value);
-                      }
-                    }
-                  });
+    for (int64_t k = 0; k < classes; k += 2) {
+      const auto add = [&]<int S>(int64_t s) {
+        const T* weights = h + s * batch.parts;
+        const T* entry = at.entry + s * classes;
+        T* out = posterior + (first + s) * classes + k;
+        k + 1 < classes ? add_columns<S, 2>(batch, weights, entry, k, out)
+                        : add_columns<S, 1>(batch, weights, entry, k, out);
+      };
+      int64_t s = 0;
+      for (; s + 4 <= count; s += 4) add.template operator()<4>(s);
+      for (; s < count; ++s) add.template operator()<1>(s);
+    }
   }
 }
 
@@ -105,19 +131,19 @@ void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64
   }
 }
 
-// out_nji = h_nj g_ni
+// out_k = sum_j y_kj h_j
 template <class T>
-void outer_product(const Matrix& weights, const T* softmax, int64_t parts, int64_t classes,
-                   int64_t begin, int64_t end, T* out) {
+void weighted_sum(const T* y, const Matrix& weights, int64_t parts, int64_t classes, int64_t begin,
+                  int64_t end, T* row, T* out) {
   for (int64_t n = begin; n < end; ++n) {
-    const T* h = static_cast<const T*>(weights.data) + n * weights.row_stride;
-    const T* g = softmax + n * classes;
-    for (int64_t j = 0; j < parts; ++j) {
-      T* row = out + (n * parts + j) * classes;
-      const T weight = h[j * weights.stride];
-      for_lanes<T>(classes, [&](int64_t i, int64_t left) {
-        store(row + i, weight * load(g + i, left), left);
+    const T* h = read_row(weights, n, parts, row);
+    for (int64_t k = 0; k < classes; ++k) {
+      const T* terms = y + (n * classes + k) * parts;
+      Vec<T> sum{};
+      for_lanes<T>(parts, [&](int64_t j, int64_t left) {
+        sum += load(terms + j, left) * load(h + j, left);
       });
+      out[n * classes + k] = sum_lanes(sum);
     }
   }
 }
