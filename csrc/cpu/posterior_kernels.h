@@ -132,8 +132,9 @@ void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin,
   }
 }
 
-// With d_i = sum_k T_ik G_k:   dz_i = g_i (d_i - <g, d>),   dT_ik = g_i G_k, and with slack
-// dM_ik = [M_ik > 0] g_i (G_k - d_i) / r_i.
+// With d_i = sum_k T_ik G_k:   dz_i = g_i (d_i - <g, d>),   and with slack
+// dM_ik = [M_ik > 0] g_i (G_k - d_i) / r_i. Without slack there is the gradient of the logits
+// alone: those of weights and parts are matrix products.
 template <class T>
 void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64_t begin,
                               int64_t end, T* scratch, const T* grad, const T* saved,
