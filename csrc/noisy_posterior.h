@@ -1,16 +1,15 @@
 // noisy_posterior: P(noisy label | x) = T(x)^T g, and its gradients; here by matrix products, for
 // transitions without slack, on any device.
 //
-// T(x) is linear in the weights h, so that with A = h (x) g, [N, R * C], and the parts seen as
-// columns [C, R * C], where columns[k][j, i] = P^j_ik:
+// T(x) is linear in the weights h. With columns[k][j][i] = P^j_ik, and G [N, C] the gradient of the
+// result:
 //
-//   out = A columns^T
+//   Y_kj = sum_i g_i columns_kji     out_k = sum_j Y_kj h_j
+//   D_ji = sum_k G_k columns_kji     dh_j = sum_i D_ji g_i     dg_i = sum_j h_j D_ji
+//   dz = g (dg - <g, dg>)            dcolumns_kji = sum_n G_k h_j g_i
 //
-// and for a gradient G [N, C] of it, with D = G columns, [N, R * C]:
-//
-//   dh_j = sum_i D_ji g_i     dg_i = sum_j h_j D_ji     dz = g (dg - <g, dg>)     dcolumns = G^T A
-//
-// A and D are formed for some of the samples (or parts) at a time and never held whole.
+// Y and D are products of [N, C] with the parts seen as a matrix, dcolumns is one of G with h (x)
+// g. These [N, R * C] are formed for some of the samples (or parts) at a time and never held whole.
 #pragma once
 
 #include <algorithm>
@@ -30,19 +29,19 @@ inline void check_noisy_posterior_backward(const Sizes& sizes, const Tensor& gra
   check_backward(op, "saved_row_sum", saved_row_sum, {sizes.samples, sizes.classes}, dtype);
 }
 
-// h_j g_i of some samples and some parts by torch's own product.
-struct TorchOuterProduct {
-  void operator()(const Tensor& weights,      // [count, part_count]
-                  const Tensor& softmax,      // [count, C]
-                  const Tensor& out) const {  // [count, part_count * C]
-    const int64_t count = weights.size(0), parts = weights.size(1), classes = softmax.size(1);
-    aten::mul_out(aten::view(weights, {count, parts, 1}, {weights.stride(0), weights.stride(1), 0}),
-                  aten::view(softmax, {count, 1, classes}, {classes, 0, 1}),
-                  aten::view(out, {count, parts, classes}, {parts * classes, classes, 1}));
+// out_k = sum_j Y_kj h_j of some samples, by torch's product of batches of matrices.
+struct TorchWeightedSum {
+  void operator()(const Tensor& y,            // [count, C * R]
+                  const Tensor& weights,      // [count, R]
+                  const Tensor& out) const {  // [count, C]
+    const int64_t count = weights.size(0), parts = weights.size(1), classes = out.size(1);
+    aten::bmm_out(aten::view(y, {count, classes, parts}, {classes * parts, parts, 1}),
+                  aten::view(weights, {count, parts, 1}, {weights.stride(0), weights.stride(1), 1}),
+                  aten::view(out, {count, classes, 1}, {classes, 1, 1}));
   }
 };
 
-template <class OuterProduct = TorchOuterProduct>
+template <class WeightedSum = TorchWeightedSum>
 class NoisyPosteriorProduct {
  public:
   NoisyPosteriorProduct(const Sizes& sizes, const Tensor& logits, const OptionalTensor& weights,
@@ -60,18 +59,18 @@ class NoisyPosteriorProduct {
   Tensor forward() const {
     Tensor posterior = empty({samples_, classes_}, softmax_.scalar_type(), logits_);
     if (samples_ == 0) return posterior;
-    const Tensor by_part = aten::view(columns_, {parts_ * classes_, classes_}, {1, width()});
+    const Tensor by_class = aten::view(columns_, {classes_, width()}, {1, classes_});
     if (!weights_) {
-      aten::mm_out(softmax_, by_part, posterior);
+      aten::mm_out(softmax_, by_class, posterior);
       return posterior;
     }
     const int64_t step = samples_at_a_time();
     const Tensor buffer = empty({step, width()}, softmax_.scalar_type(), logits_);
     for (int64_t first = 0; first < samples_; first += step) {
       const int64_t count = std::min(step, samples_ - first);
-      const Tensor outer = rows(buffer, 0, count);
-      outer_product(first, count, 0, parts_, outer);
-      aten::mm_out(outer, by_part, rows(posterior, first, count));
+      const Tensor y = rows(buffer, 0, count);
+      aten::mm_out(rows(softmax_, first, count), by_class, y);
+      WeightedSum()(y, weights_of(first, count), rows(posterior, first, count));
     }
     return posterior;
   }
@@ -96,7 +95,12 @@ class NoisyPosteriorProduct {
       }
     }
     if (needs.logits) {
-      torch::stable::copy_(gradients.logits, aten::softmax_backward(grad_softmax, softmax_));
+      const Tensor grad_logits = aten::softmax_backward(grad_softmax, softmax_);
+      if (grad_logits.scalar_type() == logits_.scalar_type()) {
+        gradients.logits = grad_logits;
+      } else {
+        torch::stable::copy_(gradients.logits, grad_logits);
+      }
     }
     return gradients.tuple();
   }
@@ -122,13 +126,9 @@ class NoisyPosteriorProduct {
     return aten::view(matrix, {count, matrix.size(1)}, {stride, 1}, first * stride);
   }
 
-  // h_j g_i, [count, part_count * C].
-  void outer_product(int64_t first, int64_t count, int64_t first_part, int64_t part_count,
-                     const Tensor& out) const {
-    const int64_t stride = weights_->stride(0), part_stride = weights_->stride(1);
-    OuterProduct()(aten::view(*weights_, {count, part_count}, {stride, part_stride},
-                              first * stride + first_part * part_stride),
-                   rows(softmax_, first, count), out);
+  Tensor weights_of(int64_t first, int64_t count) const {
+    const int64_t stride = weights_->stride(0);
+    return aten::view(*weights_, {count, parts_}, {stride, weights_->stride(1)}, first * stride);
   }
 
   // D of some samples, and its products with h and g.
@@ -169,7 +169,11 @@ class NoisyPosteriorProduct {
     for (int64_t first = 0; first < parts_; first += step) {
       const int64_t count = std::min(step, parts_ - first), wide = count * classes_;
       const Tensor outer = aten::view(buffer, {samples_, wide}, {wide, 1});
-      outer_product(0, samples_, first, count, outer);
+      const int64_t stride = weights_->stride(0), part_stride = weights_->stride(1);
+      aten::mul_out(aten::view(*weights_, {samples_, count, 1}, {stride, part_stride, 0},
+                               first * part_stride),
+                    aten::view(softmax_, {samples_, 1, classes_}, {classes_, 0, 1}),
+                    aten::view(buffer, {samples_, count, classes_}, {wide, classes_, 1}));
       aten::mm_out(by_class, outer,
                    aten::view(columns, {classes_, wide}, {width(), 1}, first * classes_));
     }

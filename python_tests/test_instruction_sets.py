@@ -14,6 +14,7 @@ TESTS = [
     "test_transition_loss.py",
     "test_transition_loss_edges.py",
     "test_many_classes.py",
+    "test_noisy_posterior.py",
     "test_posteriors.py",
     "test_simplex_projection.py",
     "test_simplex_weights.py",
