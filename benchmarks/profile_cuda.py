@@ -18,7 +18,7 @@ import sys
 from functools import partial
 
 import torch
-from cuda_operators import OPERATORS, backward_step
+from cuda_operators import OPERATORS, backward_step, leaves
 
 METRICS = {
     "time, ns": "gpu__time_duration.sum",
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--report", help="a file for ncu's user interface instead of the table")
     parser.add_argument("--inside-ncu", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    if arguments.backward and OPERATORS[arguments.operator].numbers(1, 1, 1)[1] is None:
+    if arguments.backward and not leaves(OPERATORS[arguments.operator].inputs(1, 2, 1, "cpu")):
         parser.error(f"{arguments.operator} has no backward pass.")
     if arguments.inside_ncu:
         return run_operator(arguments)
