@@ -1,5 +1,5 @@
-// The gradients that a backward operator returns: in the layouts of their tensors, empty where one
-// is not asked for.
+// Tensors that operators allocate: gradients that a backward operator returns, in the layouts of
+// their tensors and empty where one is not asked for, and numbers saved for it.
 #pragma once
 
 #include <tuple>
@@ -8,6 +8,11 @@
 #include "layout.h"
 
 namespace ptd {
+
+// [N, C] numbers that the forward operator saves for the backward operator, or none.
+inline Tensor empty_saved(const Sizes& sizes, const Tensor& logits, ScalarType dtype, bool saves) {
+  return saves ? empty({sizes.samples, sizes.classes}, dtype, logits) : empty({0}, dtype, logits);
+}
 
 using FourTensors = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 

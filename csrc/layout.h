@@ -28,4 +28,10 @@ inline Tensor parts_by_column(const Tensor& parts) {
   return torch::stable::contiguous(torch::stable::transpose(middle, 1, 2));  // [k, j, i]
 }
 
+// Parts [R, C, C] as [C, R, C] contiguous, row after row; one matrix [C, C] as it is.
+inline Tensor parts_by_row(const Tensor& parts) {
+  if (parts.dim() == 2) return torch::stable::contiguous(parts);
+  return torch::stable::contiguous(torch::stable::transpose(parts, 0, 1));  // [i, j, k]
+}
+
 }  // namespace ptd

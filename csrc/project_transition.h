@@ -3,6 +3,7 @@
 #pragma once
 
 #include "check.h"
+#include "map_rows.h"
 
 namespace ptd {
 
@@ -23,6 +24,26 @@ inline void check_project_transition_backward(const Tensor& grad, const Tensor& 
   refuse("project_transition_backward: grad must be like matrix, " + shape_text(matrix) + ", " +
          dtype_text(matrix.scalar_type()) + "; got " + shape_text(grad) + ", " +
          dtype_text(grad.scalar_type()) + ".");
+}
+
+// Device::forward<T>(matrix, projected) and Device::backward<T>(grad, matrix, grad_matrix) run the
+// kernels on contiguous tensors that are not empty.
+template <class Device>
+Tensor project_transition(Tensor matrix) {
+  check_project_transition(matrix);
+  return map_rows(matrix, []<class T>(const Tensor& rows, const Tensor& projected) {
+    Device::template forward<T>(rows, projected);
+  });
+}
+
+template <class Device>
+Tensor project_transition_backward(Tensor grad, Tensor matrix) {
+  check_project_transition_backward(grad, matrix);
+  return map_rows_backward(
+      grad, matrix,
+      []<class T>(const Tensor& grads, const Tensor& rows, const Tensor& grad_matrix) {
+        Device::template backward<T>(grads, rows, grad_matrix);
+      });
 }
 
 }  // namespace ptd

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "check.h"
+#include "map_rows.h"
 
 namespace ptd {
 
@@ -26,6 +27,25 @@ inline void check_simplex_projection_backward(const Tensor& grad, const Tensor& 
            shape_text(projected) + ", " + dtype_text(projected.scalar_type()) + "; got " +
            shape_text(grad) + ", " + dtype_text(grad.scalar_type()) + ".");
   }
+}
+
+// Device::forward<T>(x, projected) and Device::backward<T>(grad, projected, grad_x) run the kernels
+// on contiguous tensors that are not empty.
+template <class Device>
+Tensor simplex_projection(Tensor x) {
+  check_simplex_projection(x);
+  return map_rows(x, []<class T>(const Tensor& rows, const Tensor& projected) {
+    Device::template forward<T>(rows, projected);
+  });
+}
+
+template <class Device>
+Tensor simplex_projection_backward(Tensor grad, Tensor projected) {
+  check_simplex_projection_backward(grad, projected);
+  return map_rows_backward(
+      grad, projected, []<class T>(const Tensor& grads, const Tensor& rows, const Tensor& grad_x) {
+        Device::template backward<T>(grads, rows, grad_x);
+      });
 }
 
 }  // namespace ptd

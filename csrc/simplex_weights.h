@@ -15,6 +15,7 @@
 #pragma once
 
 #include "check.h"
+#include "map_rows.h"
 
 namespace ptd {
 
@@ -56,6 +57,36 @@ inline WeightSizes check_simplex_weights(const Tensor& contraction, const Tensor
   check("shift", shift, "[" + b + ", " + r + "]");
   if (start) check("start", *start, shape_text(linear));
   return {batch, linear.size(1), parts};
+}
+
+// The arguments, contiguous.
+struct WeightProblems {
+  WeightSizes sizes;
+  Tensor contraction, step, shift, linear;
+  OptionalTensor start;
+  int64_t steps;
+  double tolerance;
+};
+
+// Device::solve<T>(problems, weights) runs the kernel on tensors that are not empty.
+template <class Device>
+Tensor simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor linear,
+                       OptionalTensor start, int64_t steps, double tolerance) {
+  const WeightSizes sizes = check_simplex_weights(contraction, step, shift, linear, start, steps);
+  const auto dense = [](const Tensor& tensor) { return torch::stable::contiguous(tensor); };
+  return map_rows(linear, [&]<class T>(const Tensor& rows, const Tensor& weights) {
+    const WeightProblems problems = {
+        .sizes = sizes,
+        .contraction = dense(contraction),
+        .step = dense(step),
+        .shift = dense(shift),
+        .linear = rows,
+        .start = start ? OptionalTensor(dense(*start)) : OptionalTensor(),
+        .steps = steps,
+        .tolerance = tolerance,
+    };
+    Device::template solve<T>(problems, weights);
+  });
 }
 
 }  // namespace ptd

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "check.h"
+#include "gradient_tensors.h"
 #include "math/loss_terms.h"
 
 namespace ptd {
@@ -25,33 +26,86 @@ struct LossOptions {
   double smoothing;
 };
 
-inline Sizes check_transition_loss(const Tensor& logits, const Tensor& labels,
-                                   const OptionalTensor& weights, const Tensor& parts,
-                                   const OptionalTensor& slack, const OptionalTensor& class_weight,
-                                   const LossOptions& options) {
+// The tensors of a loss. `support` is for CPU kernels; see schema.cpp.
+struct LossTensors {
+  const Tensor& logits;                // [N, C]
+  const Tensor& labels;                // [N]
+  const OptionalTensor& weights;       // [N, R]
+  const Tensor& parts;                 // [R, C, C] or [C, C]
+  const OptionalTensor& support;       // of the parts
+  const OptionalTensor& slack;         // [C, C]
+  const OptionalTensor& class_weight;  // [C]
+};
+
+inline Sizes check_transition_loss(const LossTensors& tensors, const LossOptions& options) {
   const char* op = loss_name(options.importance);
   if (options.importance < kForward || options.importance > kReweightAttached ||
       options.reduction < kNone || options.reduction > kSum) {
     refuse("transition_loss: importance and reduction must be 0, 1 or 2; got " +
            std::to_string(options.importance) + " and " + std::to_string(options.reduction) + ".");
   }
-  const Sizes sizes = check_batch(op, logits, weights, parts, slack);
-  check_labels(op, labels, logits);
-  check_class_weight(op, class_weight, logits);
+  const Sizes sizes =
+      check_batch(op, tensors.logits, tensors.weights, tensors.parts, tensors.slack);
+  check_labels(op, tensors.labels, tensors.logits);
+  check_class_weight(op, tensors.class_weight, tensors.logits);
   return sizes;
 }
 
-inline void check_transition_loss_backward(const Sizes& sizes, const Tensor& grad_loss,
-                                           const Tensor& parts, const Tensor& saved_weight,
-                                           const LossOptions& options) {
-  const char* op = "transition_loss_backward";
+// The results of the forward operator. The last two are for the backward operator: the divisor of
+// a mean, and numbers [N, C] that a device keeps, or none.
+struct LossResults {
+  Tensor loss, saved_weight, saved_column;
+};
+
+// Device::check(op, logits)            refuses sizes that the device cannot take
+// Device::saves(slack)                 tells if saved_column is kept
+// Device::forward(sizes, tensors, options, results) and
+// Device::backward(sizes, grad_loss, tensors, saved_weight, saved_column, options, needs)
+// run the kernels.
+template <class Device>
+std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_labels,
+                                                   OptionalTensor weights, Tensor parts,
+                                                   OptionalTensor support, OptionalTensor slack,
+                                                   OptionalTensor class_weight, int64_t importance,
+                                                   double max_importance, int64_t reduction,
+                                                   int64_t ignore_index, double smoothing) {
+  const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
+  const LossTensors tensors{logits, noisy_labels, weights, parts, support, slack, class_weight};
+  const Sizes sizes = check_transition_loss(tensors, options);
+  Device::check(loss_name(importance), logits);
   const ScalarType dtype = parts.scalar_type();
-  if (options.reduction == kNone) {
+  const LossResults results{
+      reduction != kNone ? empty({}, dtype, logits) : empty({sizes.samples}, dtype, logits),
+      empty({}, dtype, logits), empty_saved(sizes, logits, dtype, Device::saves(slack))};
+  Device::forward(sizes, tensors, options, results);
+  return {results.loss, results.saved_weight, results.saved_column};
+}
+
+template <class Device>
+FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels,
+                                     OptionalTensor weights, Tensor parts, OptionalTensor support,
+                                     OptionalTensor slack, OptionalTensor class_weight,
+                                     Tensor saved_weight, Tensor saved_column, int64_t importance,
+                                     double max_importance, int64_t reduction, int64_t ignore_index,
+                                     double smoothing, bool need_logits, bool need_weights,
+                                     bool need_parts, bool need_slack) {
+  const char* op = "transition_loss_backward";
+  const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
+  const LossTensors tensors{logits, noisy_labels, weights, parts, support, slack, class_weight};
+  const Sizes sizes = check_transition_loss(tensors, options);
+  Device::check(loss_name(importance), logits);
+  const ScalarType dtype = parts.scalar_type();
+  if (reduction == kNone) {
     check_backward(op, "grad_loss", grad_loss, {sizes.samples}, dtype);
   } else {
     check_backward(op, "grad_loss", grad_loss, {}, dtype);
   }
   check_backward(op, "saved_weight", saved_weight, {}, dtype);
+  if (Device::saves(slack)) {
+    check_backward(op, "saved_column", saved_column, {sizes.samples, sizes.classes}, dtype);
+  }
+  const Needs needs{need_logits, need_weights, need_parts, need_slack};
+  return Device::backward(sizes, grad_loss, tensors, saved_weight, saved_column, options, needs);
 }
 
 }  // namespace ptd

@@ -8,85 +8,70 @@
 namespace ptd {
 namespace {
 
-LossOptions options_of(int64_t ignore_index, double smoothing) {
-  return {kForward, 0.0, kNone, ignore_index, smoothing};
+LossOptions options_of(const CleanPosteriorTensors& tensors) {
+  return {kForward, 0.0, kNone, tensors.ignore_index, tensors.smoothing};
 }
 
 template <class T>
-std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits, const Tensor& labels,
-                                   const OptionalTensor& weights, const Tensor& parts,
-                                   const OptionalTensor& slack, const LossOptions& options) {
-  Tensor posterior = empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits);
-  Tensor saved = empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits);
-  const BatchInputs<T> inputs(sizes, weights, parts, slack);
-  const LossArgs<T> args = loss_args(inputs.batch, logits, labels, std::nullopt, options);
+void forward(const Sizes& sizes, const CleanPosteriorTensors& tensors, const Tensor& posterior,
+             const Tensor& saved_column) {
+  const BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
+  const LossArgs<T> args =
+      loss_args(inputs.batch, tensors.logits, tensors.labels, std::nullopt, options_of(tensors));
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
   std::vector<LossPartial> partials(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
     Scratch<T> scratch(inputs.batch, /*whole=*/false);
     kernels<T>().clean_posterior(args, begin, end, scratch.data(),
                                  static_cast<T*>(posterior.data_ptr()),
-                                 static_cast<T*>(saved.data_ptr()), &partials[range]);
+                                 static_cast<T*>(saved_column.data_ptr()), &partials[range]);
   });
   for (const LossPartial& partial : partials) {
     if (partial.bad_sample < 0) continue;
-    refuse_label("clean_posterior", labels, partial.bad_sample, sizes.classes);
+    refuse_label("clean_posterior", tensors.labels, partial.bad_sample, sizes.classes);
   }
-  return {posterior, saved};
-}
-
-std::tuple<Tensor, Tensor> clean_posterior(Tensor logits, Tensor noisy_labels,
-                                           OptionalTensor weights, Tensor parts,
-                                           OptionalTensor slack, int64_t ignore_index,
-                                           double smoothing) {
-  const Sizes sizes = check_clean_posterior(logits, noisy_labels, weights, parts, slack);
-  const LossOptions options = options_of(ignore_index, smoothing);
-  return parts.scalar_type() == ScalarType::Double
-             ? forward<double>(sizes, logits, noisy_labels, weights, parts, slack, options)
-             : forward<float>(sizes, logits, noisy_labels, weights, parts, slack, options);
 }
 
 template <class T>
-FourTensors backward(const Sizes& sizes, const Tensor& grad, const Tensor& logits,
-                     const Tensor& labels, const OptionalTensor& weights, const Tensor& parts,
-                     const OptionalTensor& slack, const Tensor& saved, const LossOptions& options,
-                     const Needs& needs) {
-  const BatchInputs<T> inputs(sizes, weights, parts, slack);
-  const LossArgs<T> args = loss_args(inputs.batch, logits, labels, std::nullopt, options);
-  const Tensor dense_grad = torch::stable::contiguous(grad);
-  return backward_ranges(logits, parts, slack, inputs.batch, needs, loss_work(inputs.batch),
+FourTensors backward(const Sizes& sizes, const Tensor& grad, const CleanPosteriorTensors& tensors,
+                     const Tensor& saved_column, const Needs& needs) {
+  const BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
+  const LossArgs<T> args =
+      loss_args(inputs.batch, tensors.logits, tensors.labels, std::nullopt, options_of(tensors));
+  return backward_ranges(tensors.logits, tensors.parts, tensors.slack, inputs.batch, needs,
+                         loss_work(inputs.batch),
                          [&](int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
                            kernels<T>().clean_posterior_backward(
-                               args, begin, end, scratch,
-                               static_cast<const T*>(dense_grad.data_ptr()),
-                               static_cast<const T*>(saved.data_ptr()), grads);
+                               args, begin, end, scratch, static_cast<const T*>(grad.data_ptr()),
+                               static_cast<const T*>(saved_column.data_ptr()), grads);
                          });
 }
 
-FourTensors clean_posterior_backward(Tensor grad, Tensor logits, Tensor noisy_labels,
-                                     OptionalTensor weights, Tensor parts, OptionalTensor slack,
-                                     Tensor saved_column, int64_t ignore_index, double smoothing,
-                                     bool need_logits, bool need_weights, bool need_parts,
-                                     bool need_slack) {
-  const Sizes sizes = check_clean_posterior(logits, noisy_labels, weights, parts, slack);
-  const LossOptions options = options_of(ignore_index, smoothing);
-  for (const auto& [name, tensor] : {std::pair{"grad", grad}, {"saved_column", saved_column}}) {
-    check_backward("clean_posterior_backward", name, tensor, {sizes.samples, sizes.classes},
-                   parts.scalar_type());
+struct CleanPosteriorCpu {
+  static void check(const char*, const Tensor&) {}
+  static bool saves(const OptionalTensor&) { return true; }
+
+  static void forward(const Sizes& sizes, const CleanPosteriorTensors& tensors,
+                      const Tensor& posterior, const Tensor& saved_column) {
+    const auto run = tensors.parts.scalar_type() == ScalarType::Double ? ptd::forward<double>
+                                                                       : ptd::forward<float>;
+    run(sizes, tensors, posterior, saved_column);
   }
-  const Needs needs{need_logits, need_weights, need_parts, need_slack};
-  return parts.scalar_type() == ScalarType::Double
-             ? backward<double>(sizes, grad, logits, noisy_labels, weights, parts, slack,
-                                saved_column, options, needs)
-             : backward<float>(sizes, grad, logits, noisy_labels, weights, parts, slack,
-                               saved_column, options, needs);
-}
+
+  static FourTensors backward(const Sizes& sizes, const Tensor& grad,
+                              const CleanPosteriorTensors& tensors, const Tensor& saved_column,
+                              const Needs& needs) {
+    const auto run = tensors.parts.scalar_type() == ScalarType::Double ? ptd::backward<double>
+                                                                       : ptd::backward<float>;
+    return run(sizes, grad, tensors, saved_column, needs);
+  }
+};
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CPU, m) {
-  m.impl("clean_posterior", TORCH_BOX(&clean_posterior));
-  m.impl("clean_posterior_backward", TORCH_BOX(&clean_posterior_backward));
+  m.impl("clean_posterior", TORCH_BOX(&clean_posterior<CleanPosteriorCpu>));
+  m.impl("clean_posterior_backward", TORCH_BOX(&clean_posterior_backward<CleanPosteriorCpu>));
 }
 
 }  // namespace ptd

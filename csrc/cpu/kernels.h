@@ -66,6 +66,11 @@ struct Kernels {
                                    int64_t end, T* scratch, const T* grad,  // [N, C]
                                    const T* saved, const Gradients<T>&);
 
+  void (*outer_product)(const Matrix& weights,                // [N, R]
+                        const T* softmax,                     // [N, C]
+                        int64_t parts, int64_t classes,       //
+                        int64_t begin, int64_t end, T* out);  // [N, R, C]
+
   // For support.h and decided.h: rows [begin, end), but for the bounds, which are of all samples.
   void (*weight_bounds)(const Batch<T>&, T* scratch, WeightBounds*);
   bool (*count_support)(const Batch<T>&, int64_t begin, int64_t end, int32_t* entries,  // [C]

@@ -1,9 +1,35 @@
+#include "../noisy_posterior.h"
+
 #include <torch/csrc/stable/library.h>
 
 #include "gradients.h"
 
 namespace ptd {
 namespace {
+
+// With fewer classes than this a sample's row of T(x) stays in registers, and forming it there
+// takes less time than the calls of torch's operators.
+constexpr int64_t kFewestClassesForProducts = 32;
+
+// torch's product of broadcast tensors is slower than the rest of its forward allows.
+struct CpuOuterProduct {
+  void operator()(const Tensor& weights, const Tensor& softmax, const Tensor& out) const {
+    weights.scalar_type() == ScalarType::Double ? run<double>(weights, softmax, out)
+                                                : run<float>(weights, softmax, out);
+  }
+
+  template <class T>
+  static void run(const Tensor& weights, const Tensor& softmax, const Tensor& out) {
+    const int64_t parts = weights.size(1), classes = softmax.size(1);
+    const Ranges ranges(weights.size(0), double(parts * classes));
+    ranges.run([&](int64_t, int64_t begin, int64_t end) {
+      kernels<T>().outer_product(matrix_of(weights), static_cast<const T*>(softmax.data_ptr()),
+                                 parts, classes, begin, end, static_cast<T*>(out.data_ptr()));
+    });
+  }
+};
+
+using Product = NoisyPosteriorProduct<CpuOuterProduct>;
 
 template <class T>
 std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
@@ -28,6 +54,10 @@ std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
 std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights, Tensor parts,
                                            OptionalTensor slack) {
   const Sizes sizes = check_batch("noisy_posterior", logits, weights, parts, slack);
+  if (!slack && sizes.classes >= kFewestClassesForProducts) {
+    return {Product(sizes, logits, weights, parts).forward(),
+            empty({0}, parts.scalar_type(), logits)};
+  }
   return parts.scalar_type() == ScalarType::Double
              ? forward<double>(sizes, logits, weights, parts, slack)
              : forward<float>(sizes, logits, weights, parts, slack);
@@ -54,13 +84,11 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
                                      bool need_logits, bool need_weights, bool need_parts,
                                      bool need_slack) {
   const Sizes sizes = check_batch("noisy_posterior", logits, weights, parts, slack);
-  check_backward("noisy_posterior_backward", "grad", grad, {sizes.samples, sizes.classes},
-                 parts.scalar_type());
-  if (slack) {
-    check_backward("noisy_posterior_backward", "saved_row_sum", saved_row_sum,
-                   {sizes.samples, sizes.classes}, parts.scalar_type());
-  }
+  check_noisy_posterior_backward(sizes, grad, parts, slack, saved_row_sum);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
+  if (!slack && (sizes.classes >= kFewestClassesForProducts || needs.transition())) {
+    return Product(sizes, logits, weights, parts).backward(grad, needs);
+  }
   return parts.scalar_type() == ScalarType::Double
              ? backward<double>(sizes, grad, logits, weights, parts, slack, saved_row_sum, needs)
              : backward<float>(sizes, grad, logits, weights, parts, slack, saved_row_sum, needs);

@@ -105,5 +105,22 @@ void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64
   }
 }
 
+// out_nji = h_nj g_ni
+template <class T>
+void outer_product(const Matrix& weights, const T* softmax, int64_t parts, int64_t classes,
+                   int64_t begin, int64_t end, T* out) {
+  for (int64_t n = begin; n < end; ++n) {
+    const T* h = static_cast<const T*>(weights.data) + n * weights.row_stride;
+    const T* g = softmax + n * classes;
+    for (int64_t j = 0; j < parts; ++j) {
+      T* row = out + (n * parts + j) * classes;
+      const T weight = h[j * weights.stride];
+      for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+        store(row + i, weight * load(g + i, left), left);
+      });
+    }
+  }
+}
+
 }  // namespace PTD_ISA
 }  // namespace ptd

@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LAUNCH_HEADER_DIR = HERE.parents[1] / "csrc" / "cuda"
+CSRC = HERE.parents[1] / "csrc"
+CUDA = CSRC / "cuda"
+INCLUDE_DIRS = [HERE, CUDA, CUDA / "common", CSRC]
 
 COMMON = ["-std=c++20", "-fPIC", "-g1"]
 
@@ -74,7 +76,7 @@ def compile_kernels(
     runs several times faster, and strays are found only by guard pages and margins.
     """
     flags = [*COMMON, *KERNEL, *(CHECKED if check else FAST)]
-    flags += [f"-I{path}" for path in (HERE, LAUNCH_HEADER_DIR, *include_dirs)]
+    flags += [f"-I{path}" for path in (*INCLUDE_DIRS, *include_dirs)]
     flags += [f"-D{name}" for name in defines]
     if bindings:
         text = "".join(f'#include "{Path(source).resolve()}"\n' for source in sources) + bindings

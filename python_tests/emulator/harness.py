@@ -55,7 +55,7 @@ class DeviceArray:
 
 
 class Emulator:
-    """Emulated device memory, and calls of the launchers of one library.
+    """Emulated device memory, and calls of the launchers of one library, if one is given.
 
     `seed` sets the order of blocks and threads. With probability `switch_probability` a thread
     gives way to another at an access to memory, not only at barriers (checked libraries only).
@@ -65,7 +65,7 @@ class Emulator:
 
     def __init__(
         self,
-        kernels: ctypes.CDLL,
+        kernels: ctypes.CDLL | None = None,
         *,
         seed: int = 0,
         switch_probability: float = 0.0,
@@ -127,10 +127,14 @@ class Emulator:
         launcher = self._kernels[function]
         launcher.restype = ctypes.c_int64
         result = launcher(*map(_as_c, arguments))
+        self.raise_error()
+        return result
+
+    def raise_error(self) -> None:
+        """Raise what the launches since the last call of this function did wrong, if anything."""
         error = self._runtime.cuda_emulator_take_error()
         if error is not None:
-            raise EmulatorError(_with_lines(error.decode()))
-        return result
+            raise EmulatorError(_with_lines(error.decode())) from None
 
 
 def _as_c(argument: DeviceArray | int | float | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -54,31 +54,45 @@ def kernel_name(signature: str) -> str:
     return re.sub(r"\([a-z_ ]+\)(?=-?\d)", "", name)
 
 
+_recordings: list[list[Launch]] = []
+
+
+def collect(names: Mapping[str, str] | None = None) -> None:
+    """Add what was recorded since the last call to the list of the recording that is going on.
+
+    `names` are other names of arrays.
+    """
+    runtime = load_runtime()
+    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
+    if _recordings:
+        _recordings[-1] += _read(runtime.cuda_emulator_take_record().decode(), names or {})
+
+
 @contextmanager
 def recording(*, traffic: bool = True) -> Iterator[list[Launch]]:
-    """Launches made inside, in a list that is filled at its end.
+    """Launches made inside, in a list that is filled at its end, or after each operator's call.
 
     With `traffic` they run, and what they move is counted (checked libraries only); without it they
     do not run, and arrays need not be as large as the launcher believes.
     """
     runtime = load_runtime()
-    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
-    launches: list[Launch] = []
+    _recordings.append([])
     runtime.cuda_emulator_record(2 if traffic else 1)
     try:
-        yield launches
+        yield _recordings[-1]
     finally:
         runtime.cuda_emulator_record(0)
-        launches += _read(runtime.cuda_emulator_take_record().decode())
+        collect()
+        _recordings.pop()
 
 
-def _read(text: str) -> list[Launch]:
+def _read(text: str, names: Mapping[str, str]) -> list[Launch]:
     launches: list[Launch] = []
     for line in text.splitlines():
         kind, name, *rest = line.split("\t")
         if kind == "launch":
             launches.append(Launch(kernel_name(name), *map(int, rest)))
         else:
-            traffic = Traffic(name, rest[0] == "write", *map(int, rest[1:]))
+            traffic = Traffic(names.get(name, name), rest[0] == "write", *map(int, rest[1:]))
             launches[-1].traffic.append(traffic)
     return launches

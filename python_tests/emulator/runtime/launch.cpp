@@ -27,6 +27,7 @@ constexpr uint32_t kMaxThreads = 1024;
 constexpr size_t kDefaultShared = 48 * 1024;
 constexpr size_t kOptInShared = 96 * 1024;  // of a V100
 constexpr int kMultiprocessors = 80;        // of a V100
+constexpr int kMultiprocessorThreads = 2048;
 
 uint64_t seed = 0;
 cudaError_t last_error = cudaSuccess;
@@ -149,6 +150,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = kOptInShared;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(kOptInShared);
+      return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = kMultiprocessorThreads;
       return cudaSuccess;
     case cudaDevAttrMultiProcessorCount:
       *value = kMultiprocessors;

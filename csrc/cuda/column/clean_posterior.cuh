@@ -1,0 +1,69 @@
+// The clean posterior of a sample that a group of threads holds, and its gradient, for the kernels
+// of column/kernels.cuh:
+//
+//   q = softmax(z + log u),   dL/dz_i = q_i (G_i - <G, q>),   dL/du_i = dL/dz_i / u_i
+#pragma once
+
+#include "column/loss_sum.cuh"
+#include "column/sample.cuh"
+
+namespace ptd {
+
+// 1 / sum_i e'_i u_i. NaN where a logit is, even if u is zero there.
+template <class T>
+__device__ __forceinline__ T inverse_column_sum(const ColumnSums<T>& sums) {
+  return sums.exp_sum == sums.exp_sum ? T(1) / sums.column_sum : sums.exp_sum;
+}
+
+template <class S>
+struct CleanPosterior {
+  using T = Accumulation<S>;
+  T* posterior;  // [N, C]
+
+  template <int V, class Group>
+  __device__ __forceinline__ void visit(const ColumnBatch<S>& batch, int64_t n, int label,
+                                        const Fragment<T, V>& sample, Group& group,
+                                        LossSums&) const {
+    const SampleSums<T, V, Group> sums(batch, sample, group);
+    const T inverse = inverse_column_sum(sums.sums);
+    sample.for_each(group, sums.classes, [&](int v, int i) {
+      const T q = sums.joint(v) * inverse;
+      posterior[n * sums.classes + i] = label == Labels::kBad ? not_a_number<T>() : q;
+    });
+  }
+
+  __device__ __forceinline__ void finish(const LossSums&) const {}
+};
+
+template <class S>
+struct CleanPosteriorBackward {
+  using T = Accumulation<S>;
+  PosteriorGradients<S> grads;
+
+  template <int V, class Group>
+  __device__ __forceinline__ void visit(const ColumnBatch<S>& batch, int64_t n, int label,
+                                        const Fragment<T, V>& sample, Group& group,
+                                        LossSums&) const {
+    const SampleSums<T, V, Group> sums(batch, sample, group);
+    const T inverse = inverse_column_sum(sums.sums);
+    const T* grad = grads.grad + n * sums.classes;
+    T mean = T(0);
+    sample.for_each(group, sums.classes,
+                    [&](int v, int i) { mean += grad[i] * (sums.joint(v) * inverse); });
+    mean = group.sum(mean);
+    sample.for_each(group, sums.classes, [&](int v, int i) {
+      const T above = grad[i] - mean;
+      const T dz = label == Labels::kBad ? T(0) : sums.joint(v) * inverse * above;
+      if (grads.logits) store(grads.logits + n * sums.classes + i, dz);
+      // above q_i / u_i, in an order in which no zero meets an infinity. A sample whose label does
+      // not count has no column.
+      const T most = largest_number<T>(), e = sums.column_exponential(v);
+      const T grad_u = label >= 0 ? above * inverse * (e > most ? most : e) : T(0);
+      write_factors(batch, grads.matrix, sample, n, v, i, grad_u);
+    });
+  }
+
+  __device__ __forceinline__ void finish(const LossSums&) const {}
+};
+
+}  // namespace ptd

@@ -1,0 +1,50 @@
+// Tensors as the kernels take them that read one column of T(x) per sample.
+#pragma once
+
+#include "column/operators.h"
+#include "common/transition_glue.h"
+#include "row_sums/row_sums_glue.h"
+
+namespace ptd {
+
+// The part of a Device (csrc/transition_loss.h) that the losses and clean_posterior share.
+struct ColumnDevice {
+  // The registers of a block hold a sample's classes.
+  static void check(const char* op, const Tensor& logits) {
+    const bool is_double = logits.scalar_type() == ScalarType::Double;
+    const int64_t most = is_double ? kMostClasses<double> : kMostClasses<float>;
+    if (logits.size(1) <= most) return;
+    refuse(std::string(op) + ": a GPU takes at most " + std::to_string(most) + " classes of " +
+           dtype_text(logits.scalar_type()) + "; got " + std::to_string(logits.size(1)) + ".");
+  }
+
+  // Row sums are kept. Without slack the column is cheaper to form again than to read back.
+  static bool saves(const OptionalTensor& slack) { return slack.has_value(); }
+};
+
+// A batch with the memory its views refer to, and its launch plan.
+template <class S>
+struct ColumnInputs {
+  using T = Accumulation<S>;
+
+  TransitionInputs<T> transition;
+  ColumnBatch<S> batch;
+  ColumnPlan plan;
+
+  // `row_sums` are read by the kernels, so a forward operator writes them first.
+  template <class Tensors>
+  ColumnInputs(const Sizes& sizes, const Tensors& tensors, const Tensor& row_sums,
+               int64_t ignore_index, double smoothing)
+      : transition(sizes, tensors.weights, tensors.parts, tensors.slack),
+        batch{},
+        plan(ColumnPlan::of<T>(sizes.samples, sizes.classes, sizes.parts)) {
+    batch.logits = rows_of<S>(tensors.logits);
+    batch.labels = labels_of(tensors.labels, ignore_index);
+    batch.transition = transition.view;
+    if (tensors.slack) batch.row_sums = pointer<const T>(row_sums);
+    batch.smoothing = T(smoothing);
+    batch.smoothing_floor = T(smoothing / double(sizes.classes));
+  }
+};
+
+}  // namespace ptd

@@ -1,0 +1,129 @@
+// The kernels of the losses and of clean_posterior: an operator Op on one column of T(x) per
+// sample.
+//
+//   column_thread_per_sample  few classes: the parts are staged in shared memory
+//   column_warp_per_sample    a block has one label and a chunk of samples; its warps visit those
+//                             with that label, and the label's column is staged in shared memory
+//   column_block_per_sample   many classes: the column is read from L2
+//
+// Bytes that must move: a sample's logits, weights and label, its row sums with slack, and the
+// results; the parts once.
+#pragma once
+
+#include "column/loss_sum.cuh"
+#include "column/sample.cuh"
+#include "common/tuning.h"
+
+namespace ptd {
+
+// Numbers from one column to the next in shared memory. It is odd, so that threads with different
+// labels read different banks.
+PTD_HD int staged_pitch(int parts, int classes) { return parts * classes | 1; }
+
+template <class S, class Op>
+__global__ void __launch_bounds__(kColumnThreads, 4)
+    column_thread_per_sample(ColumnBatch<S> batch, Op op) {
+  using T = Accumulation<S>;
+  constexpr int V = kThreadPerSampleClasses;
+  PTD_DYNAMIC_SHARED(T, staged);  // [C, pitch]
+  const Transition<T>& transition = batch.transition;
+  const int classes = transition.classes, parts = transition.parts;
+  const int size = parts * classes, pitch = staged_pitch(parts, classes);
+  for (int e = threadIdx.x; e < classes * size; e += kColumnThreads) {
+    staged[e / size * pitch + e % size] = transition.columns[e];
+  }
+  __syncthreads();
+
+  LossSums seen;
+  const int64_t n = int64_t(blockIdx.x) * kColumnThreads + threadIdx.x;
+  if (n < transition.samples) {
+    const int label = batch.labels.of(n, classes), y = label < 0 ? 0 : label;
+    ThreadGroup group;
+    Fragment<T, V> sample;
+    begin_sample(batch, n, y, group, sample);
+    for (int j = 0; j < parts; ++j) {
+      const T h = transition.weight(n, j);
+      const T* part = staged + y * pitch + j * classes;
+      sample.for_each(group, classes, [&](int v, int i) { sample.u[v] += h * part[i]; });
+    }
+    end_column(batch, n, label, group, sample);
+    op.visit(batch, n, label, sample, group, seen);
+  }
+  op.finish(seen);
+}
+
+// Grid: [chunks of samples, C + 1]. The last row of blocks has the samples whose label does not
+// count.
+template <class S, class Op>
+__global__ void __launch_bounds__(kColumnThreads, 4)
+    column_warp_per_sample(ColumnBatch<S> batch, Op op) {
+  using T = Accumulation<S>;
+  constexpr int V = kWarpPerSampleItems<T>;
+  PTD_DYNAMIC_SHARED(T, staged);  // [R, C]
+  const Transition<T>& transition = batch.transition;
+  const int classes = transition.classes, parts = transition.parts;
+  const int y = static_cast<int>(blockIdx.y);
+  if (y < classes) {
+    const T* column = transition.column(y);
+    for (int e = threadIdx.x; e < parts * classes; e += kColumnThreads) staged[e] = column[e];
+  }
+  __syncthreads();
+
+  const int64_t begin = int64_t(blockIdx.x) * kLabelChunk;
+  const int64_t end =
+      begin + kLabelChunk < transition.samples ? begin + kLabelChunk : transition.samples;
+  LossSums seen;
+  for (int64_t first = begin + warp_id() * kWarp; first < end; first += kColumnThreads) {
+    const int64_t own = first + lane_id();
+    const int own_label = own < end ? batch.labels.of(own, classes) : classes;
+    const bool is_own = y < classes ? own_label == y : own_label < 0;
+    // The lanes whose samples belong to this block, in order.
+    for (unsigned left = __ballot_sync(0xffffffffu, is_own); left; left &= left - 1) {
+      const int lane = __ffs(static_cast<int>(left)) - 1;
+      const int label = __shfl_sync(0xffffffffu, own_label, lane);
+      const int64_t n = first + lane;
+      WarpGroup group;
+      Fragment<T, V> sample;
+      begin_sample(batch, n, label < 0 ? 0 : label, group, sample);
+      for (int start = 0; start < parts && label >= 0; start += kWarp) {
+        const int count = parts - start < kWarp ? parts - start : kWarp;
+        const T weight = lane_id() < count ? transition.weight(n, start + lane_id()) : T(0);
+        for (int j = 0; j < count; ++j) {
+          const T h = __shfl_sync(0xffffffffu, weight, j);
+          const T* part = staged + (start + j) * classes;
+          sample.for_each(group, classes, [&](int v, int i) { sample.u[v] += h * part[i]; });
+        }
+      }
+      end_column(batch, n, label, group, sample);
+      op.visit(batch, n, label, sample, group, seen);
+    }
+  }
+  op.finish(seen);
+}
+
+template <class S, class Op>
+__global__ void __launch_bounds__(kBlockPerSampleThreads)
+    column_block_per_sample(ColumnBatch<S> batch, Op op) {
+  using T = Accumulation<S>;
+  constexpr int V = kBlockPerSampleItems<T>;
+  __shared__ T scratch[2 * kWarp];
+  const Transition<T>& transition = batch.transition;
+  const int classes = transition.classes, parts = transition.parts;
+  BlockGroup<T> group{scratch};
+  LossSums seen;
+  for (int64_t n = blockIdx.x; n < transition.samples; n += gridDim.x) {
+    const int label = batch.labels.of(n, classes), y = label < 0 ? 0 : label;
+    Fragment<T, V> sample;
+    begin_sample(batch, n, y, group, sample);
+    for (int j = 0; j < parts; ++j) {
+      const T h = transition.weight(n, j);
+      const T* part = transition.column(y, j);
+      sample.for_each(group, classes, [&](int v, int i) { sample.u[v] += h * part[i]; });
+    }
+    end_column(batch, n, label, group, sample);
+    op.visit(batch, n, label, sample, group, seen);
+  }
+  op.finish(seen);
+}
+
+}  // namespace ptd

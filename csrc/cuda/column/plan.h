@@ -1,0 +1,43 @@
+// The launch plan of the kernels of column/kernels.cuh, made once per call. Host code.
+#pragma once
+
+#include "common/device.h"
+#include "common/tuning.h"
+
+namespace ptd {
+
+// The most classes that a GPU takes: the registers of a block hold a sample's.
+template <class T>
+constexpr int64_t kMostClasses = int64_t(kBlockPerSampleThreads) * kBlockPerSampleItems<T>;
+
+// The mapping of samples to threads, from the sizes alone: sums come out the same every time.
+struct ColumnPlan {
+  enum Mapping { kThreadPerSample, kWarpPerSample, kBlockPerSample } mapping;
+  dim3 grid;
+  unsigned threads;
+  size_t shared;  // bytes
+
+  // For numbers of type T, float or double.
+  template <class T>
+  static ColumnPlan of(int64_t samples, int64_t classes, int64_t parts) {
+    const size_t budget = shared_memory_budget(kColumnThreads);
+    const size_t column = size_t(parts * classes) * sizeof(T);
+    const size_t all_columns = size_t(classes) * (column + sizeof(T));
+    // A thread's registers have no room for the doubles of a sample.
+    if (sizeof(T) == 4 && classes <= kThreadPerSampleClasses && all_columns <= budget) {
+      const dim3 grid(blocks_for(samples, kColumnThreads));
+      return {kThreadPerSample, grid, kColumnThreads, all_columns};
+    }
+    if (classes <= 32 * kWarpPerSampleItems<T> && column <= budget) {
+      const dim3 grid(blocks_for(samples, kLabelChunk), unsigned(classes + 1));
+      return {kWarpPerSample, grid, kColumnThreads, column};
+    }
+    const int64_t most = int64_t(kBlocksPerMultiprocessor) * device_properties().multiprocessors;
+    const dim3 grid(blocks_for(samples < most ? samples : most, 1));
+    return {kBlockPerSample, grid, whole_warps(ceil_div(classes, kBlockPerSampleItems<T>)), 0};
+  }
+
+  int64_t blocks() const { return int64_t(grid.x) * grid.y; }
+};
+
+}  // namespace ptd

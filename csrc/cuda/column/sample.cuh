@@ -1,0 +1,166 @@
+// One sample, held in registers by a group of threads: its softmax sums against a column of T(x).
+// The formulas are in math/loss_terms.h.
+//
+// A thread has the classes rank, rank + size, rank + 2 size, ... of its group, at most V of them.
+#pragma once
+
+#include "column/batch.h"
+#include "common/reductions.cuh"
+#include "math/loss_terms.h"
+#include "math/revision.h"
+
+namespace ptd {
+
+struct ThreadGroup {
+  static __device__ __forceinline__ int rank() { return 0; }
+  static __device__ __forceinline__ int size() { return 1; }
+  template <class T>
+  __device__ __forceinline__ T sum(T x) const {
+    return x;
+  }
+  template <class T>
+  __device__ __forceinline__ T max(T x) const {
+    return x;
+  }
+};
+
+struct WarpGroup {
+  static __device__ __forceinline__ int rank() { return lane_id(); }
+  static __device__ __forceinline__ int size() { return kWarp; }
+  template <class T>
+  __device__ __forceinline__ T sum(T x) const {
+    return lanes_sum<kWarp>(x);
+  }
+  template <class T>
+  __device__ __forceinline__ T max(T x) const {
+    return lanes_max<kWarp>(x);
+  }
+};
+
+// Two scratch arrays alternate: the barrier inside one reduction ends the use of the one before.
+template <class T>
+struct BlockGroup {
+  T* scratch;  // shared, [2, 32]
+  int half = 0;
+
+  static __device__ __forceinline__ int rank() { return static_cast<int>(threadIdx.x); }
+  static __device__ __forceinline__ int size() { return static_cast<int>(blockDim.x); }
+  __device__ __forceinline__ T* next() { return scratch + kWarp * (half ^= 1); }
+  __device__ __forceinline__ T sum(T x) { return block_sum(x, next()); }
+  __device__ __forceinline__ T max(T x) { return block_max(x, next()); }
+};
+
+// The classes of a thread.
+template <class T, int V>
+struct Fragment {
+  T z[V];  // logits
+  T u[V];  // column y of T(x), before smoothing
+
+  // visit(v, i) for each class i of the calling thread.
+  template <class Group, class Visit>
+  static __device__ __forceinline__ void for_each(const Group& group, int classes,
+                                                  const Visit& visit) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int i = group.rank() + v * group.size();
+      if (i >= classes) break;
+      visit(v, i);
+    }
+  }
+};
+
+// Starts a sample: its logits, and column y of the slack.
+template <class S, class T, int V, class Group>
+__device__ __forceinline__ void begin_sample(const ColumnBatch<S>& batch, int64_t n, int y,
+                                             const Group& group, Fragment<T, V>& sample) {
+  sample.for_each(group, batch.transition.classes, [&](int v, int i) {
+    sample.z[v] = load_at<T>(batch.logits, n, i);
+    sample.u[v] = batch.transition.slack_at(i, y);
+  });
+}
+
+// Ends the column that the parts have been added to: with slack it is clamped and normalised. A
+// sample whose label does not count has a column of ones, which leaves the softmax of its logits.
+template <class S, class T, int V, class Group>
+__device__ __forceinline__ void end_column(const ColumnBatch<S>& batch, int64_t n, int label,
+                                           const Group& group, Fragment<T, V>& sample) {
+  const int classes = batch.transition.classes;
+  sample.for_each(group, classes, [&](int v, int i) {
+    if (label < 0) {
+      sample.u[v] = T(1);
+    } else if (batch.row_sums) {
+      const T sum = batch.row_sums[n * classes + i];
+      sample.u[v] = normalised_entry(clamp_entry(sample.u[v]), sum, T(1) / T(classes));
+    }
+  });
+}
+
+// The softmax sums of a sample, and the terms that losses and posteriors are made of.
+template <class T, int V, class Group>
+struct SampleSums {
+  const Fragment<T, V>& sample;
+  ColumnSums<T> sums;
+  T scale, floor;  // smoothed u = scale u + floor
+  int classes;
+
+  template <class S>
+  __device__ __forceinline__ SampleSums(const ColumnBatch<S>& batch, const Fragment<T, V>& sample,
+                                        Group& group)
+      : sample(sample),
+        scale(T(1) - batch.smoothing),
+        floor(batch.smoothing_floor),
+        classes(batch.transition.classes) {
+    T top = -infinity<T>(), open_top = -infinity<T>();
+    sample.for_each(group, classes, [&](int v, int) {
+      top = max_of(top, sample.z[v]);
+      if (sample.u[v] > T(0)) open_top = max_of(open_top, sample.z[v]);
+    });
+    sums.shift = sums.column_shift = group.max(top);
+    if (!(floor > T(0))) {  // smoothing leaves no class out
+      open_top = group.max(open_top);
+      // A column without mass keeps the shift: nothing of it overflows, and its sum is zero.
+      if (open_top > -infinity<T>()) sums.column_shift = open_top;
+    }
+    T exp_sum = T(0), column_sum = T(0);
+    sample.for_each(group, classes, [&](int v, int) {
+      exp_sum += exponential(v);
+      column_sum += joint(v);
+    });
+    sums.exp_sum = group.sum(exp_sum);
+    sums.column_sum = group.sum(column_sum);
+  }
+
+  // e_i of loss_terms.h.
+  __device__ __forceinline__ T exponential(int v) const { return exp_of(sample.z[v] - sums.shift); }
+  // e'_i of loss_terms.h: infinite where it should saturate.
+  __device__ __forceinline__ T column_exponential(int v) const {
+    return exp_of(sample.z[v] - sums.column_shift);
+  }
+  // e'_i u_i, which is zero where e'_i may be infinite because u_i is zero.
+  __device__ __forceinline__ T joint(int v) const {
+    const T u = scale * sample.u[v] + floor;
+    return u <= T(0) ? T(0) : column_exponential(v) * u;
+  }
+};
+
+// Writes the factors of dL/dM (common/transition.h) from dL/du_i, class v of a thread's fragment:
+//
+//   entry_i = (1 - epsilon) dL/du_i / r_i,   row_i = entry_i u_i
+//
+// for u before smoothing. Without slack r = 1, and there is no row. An entry that has overflowed
+// because u is zero saturates.
+template <class S, class T, int V>
+__device__ __forceinline__ void write_factors(const ColumnBatch<S>& batch,
+                                              const MatrixGradient<T>& grads,
+                                              const Fragment<T, V>& sample, int64_t n, int v, int i,
+                                              T grad_u) {
+  if (!grads.entry) return;
+  const int64_t at = n * batch.transition.classes + i;
+  T entry = (T(1) - batch.smoothing) * grad_u;
+  if (batch.row_sums) entry *= inverse_row_sum(batch.row_sums[at]);
+  if (sample.u[v] == T(0)) entry = saturated(entry);
+  grads.entry[at] = entry;
+  if (batch.row_sums) grads.row[at] = entry * sample.u[v];
+}
+
+}  // namespace ptd

@@ -1,0 +1,91 @@
+// The transition loss of a sample that a group of threads holds, and its gradient, for the kernels
+// of column/kernels.cuh. The formulas are in math/loss_terms.h.
+#pragma once
+
+#include "column/loss_sum.cuh"
+#include "column/sample.cuh"
+
+namespace ptd {
+
+template <class T, int V, class Group>
+__device__ __forceinline__ LossTerms<T> sample_terms(const LossRule<T>& rule,
+                                                     const SampleSums<T, V, Group>& sums, int label,
+                                                     Group& group) {
+  T label_logit = -infinity<T>();
+  if (rule.importance != kForward) {
+    Fragment<T, V>::for_each(group, sums.classes, [&](int v, int i) {
+      if (i == label) label_logit = sums.sample.z[v];
+    });
+    label_logit = group.max(label_logit);
+  }
+  return loss_terms(sums.sums, label_logit, rule.importance, rule.max_importance);
+}
+
+template <class T>
+__device__ __forceinline__ T class_weight_of(const LossRule<T>& rule, int label) {
+  return rule.class_weight ? rule.class_weight[label * rule.class_weight_stride] : T(1);
+}
+
+template <class S>
+struct TransitionLoss {
+  using T = Accumulation<S>;
+  LossRule<T> rule;
+  LossOutputs<T> out;
+
+  template <int V, class Group>
+  __device__ __forceinline__ void visit(const ColumnBatch<S>& batch, int64_t n, int label,
+                                        const Fragment<T, V>& sample, Group& group,
+                                        LossSums& seen) const {
+    const SampleSums<T, V, Group> sums(batch, sample, group);
+    T loss = sample_terms(rule, sums, label, group).loss, weight = T(0);
+    if (label >= 0) {
+      weight = class_weight_of(rule, label);
+      loss *= weight;
+    } else {  // NaN of an ignored sample must not get through
+      loss = label == Labels::kIgnored ? T(0) : not_a_number<T>();
+    }
+    if (group.rank() != 0) return;
+    if (out.losses) out.losses[n] = loss;
+    seen.loss += double(loss);
+    seen.weight += double(weight);
+  }
+
+  __device__ __forceinline__ void finish(const LossSums& seen) const { finish_loss(out, seen); }
+};
+
+template <class S>
+struct TransitionLossBackward {
+  using T = Accumulation<S>;
+  LossRule<T> rule;
+  LossGradients<S> grads;
+
+  template <int V, class Group>
+  __device__ __forceinline__ void visit(const ColumnBatch<S>& batch, int64_t n, int label,
+                                        const Fragment<T, V>& sample, Group& group,
+                                        LossSums&) const {
+    const int classes = batch.transition.classes;
+    const bool counts = label >= 0;
+    T factor = T(0);
+    if (counts) {
+      factor = grads.grad_loss[n * grads.grad_stride] * class_weight_of(rule, label);
+      if (grads.total_weight) factor /= *grads.total_weight;
+    }
+    const SampleSums<T, V, Group> sums(batch, sample, group);
+    const LossTerms<T> terms = sample_terms(rule, sums, label, group);
+    const T of_column = factor * terms.posterior;
+    sample.for_each(group, classes, [&](int v, int i) {
+      // dloss/dz_i = softmax e_i + posterior e'_i u_i + label [i = y]
+      T grad = terms.softmax * sums.exponential(v) + terms.posterior * sums.joint(v);
+      if (i == label) grad += terms.label;
+      // Zeros by selection: NaN or infinity of an ignored sample must not get through.
+      if (grads.logits) store(grads.logits + n * classes + i, counts ? factor * grad : T(0));
+      // dloss/du_i = posterior e'_i; nothing where zero would meet an infinite e'_i.
+      const T grad_u = counts && of_column != T(0) ? of_column * sums.column_exponential(v) : T(0);
+      write_factors(batch, grads.matrix, sample, n, v, i, grad_u);
+    });
+  }
+
+  __device__ __forceinline__ void finish(const LossSums&) const {}
+};
+
+}  // namespace ptd

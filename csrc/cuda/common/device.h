@@ -1,0 +1,63 @@
+// Properties of the current device, and block sizes that follow from them. Host code.
+#pragma once
+
+#include "common/launch.h"
+
+#ifndef __CUDACC_RTC__
+
+#include <mutex>
+#include <vector>
+
+namespace ptd {
+
+struct DeviceProperties {
+  int multiprocessors;
+  int threads;  // of a multiprocessor
+  int shared;   // bytes of shared memory of a multiprocessor
+};
+
+// The driver is asked once per device.
+inline const DeviceProperties& device_properties() {
+  static std::mutex mutex;
+  static std::vector<DeviceProperties*> known;  // never freed: references stay valid
+  int device = 0;
+  cudaGetDevice(&device);
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (size_t(device) >= known.size()) known.resize(device + 1);
+  if (!known[device]) {
+    auto* found = new DeviceProperties;
+    cudaDeviceGetAttribute(&found->multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    cudaDeviceGetAttribute(&found->threads, cudaDevAttrMaxThreadsPerMultiProcessor, device);
+    cudaDeviceGetAttribute(&found->shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+    known[device] = found;
+  }
+  return *known[device];
+}
+
+// Bytes of shared memory that a block may take for half of a multiprocessor's threads to be
+// resident; at most what every device grants without a further request.
+inline size_t shared_memory_budget(int threads) {
+  constexpr size_t kGranted = 48 * 1024, kReserved = 1024;  // the system's own, for each block
+  const DeviceProperties& device = device_properties();
+  const size_t blocks = size_t(device.threads / 2 / threads);
+  const size_t share = size_t(device.shared) / (blocks > 0 ? blocks : 1) - kReserved;
+  return share < kGranted ? share : kGranted;
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The number of blocks for a grid's first dimension: at least one, so that a launch is valid.
+inline unsigned blocks_for(int64_t items, int64_t per_block) {
+  return static_cast<unsigned>(items > 0 ? ceil_div(items, per_block) : 1);
+}
+
+// A power of two of warps with at least `threads` threads, at most `most`.
+inline unsigned whole_warps(int64_t threads, int most = 1024) {
+  unsigned count = 32;
+  while (int(count) < most && int64_t(count) < threads) count *= 2;
+  return count;
+}
+
+}  // namespace ptd
+
+#endif

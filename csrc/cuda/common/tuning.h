@@ -1,0 +1,54 @@
+// Every tuning constant of the kernels. None has been measured on a GPU: they keep half of a
+// multiprocessor's warps resident (benchmarks/occupancy.py checks that) and memory accesses wide.
+#pragma once
+
+#include "common/launch.h"
+
+namespace ptd {
+
+// column/: losses and clean_posterior.
+constexpr int kThreadPerSampleClasses = 16;   // at most; a thread keeps all of them in registers
+constexpr int kColumnThreads = 256;           // of a block with several samples
+constexpr int kLabelChunk = 2048;             // samples whose labels one block looks through
+constexpr int kBlockPerSampleThreads = 1024;  // at most
+constexpr int kBlocksPerMultiprocessor = 16;  // at most, of a block per sample
+template <class T>
+constexpr int kWarpPerSampleItems = 16 / int(sizeof(T));  // classes of a lane at most
+template <class T>
+constexpr int kBlockPerSampleItems = sizeof(T) == 4 ? 6 : 2;  // classes of a thread at most
+
+// row_sums/
+constexpr int kSignTableThreads = 512;
+constexpr int kSignTableRows = 8;    // of a block: a sector of the parts
+constexpr int kRowSumThreads = 128;  // samples of a block
+constexpr int kRowSumRows = 8;       // rows of T(x) + slack of a block
+constexpr int kRowSumEntries = 4;    // entries evaluated at a time, loaded as one vector
+
+// matrix/: noisy_posterior.
+constexpr int kFusedPosteriorClasses = 16;   // at most: lanes of a group; more take matrix products
+constexpr int kFusedPosteriorThreads = 256;  // of a block
+constexpr int kPosteriorSamples = 4;         // samples of a thread, whose weights are one vector
+constexpr int kPosteriorThreads = 128;
+
+// gradients/
+constexpr int kGradientThreads = 128;
+template <class T>
+constexpr int kGradientParts = 32 / int(sizeof(T));  // accumulators of a thread
+constexpr int kGradientSamples = 4;                  // samples of a group of lanes at a time
+constexpr int kGradientStagedParts = 32;             // weights staged at a time
+constexpr int kGradientBlocksPerMultiprocessor = 8;  // aimed at
+constexpr int64_t kGradientChunk = 128;              // samples that are worth partial sums
+constexpr int64_t kGradientScratch = 1 << 22;        // numbers of partial sums at most
+
+// simplex/: simplex_projection, project_transition and simplex_weights.
+constexpr int kShortRowLanes = 8;      // lanes of a warp for each short row
+constexpr int kShortRowEntries = 4;    // at most, that a lane keeps in registers
+constexpr int kShortRowThreads = 128;  // of a block with several short rows
+constexpr int kLongRowThreads = 512;   // of a block with one long row, at most
+constexpr int kWeightThreads = 256;    // of a block, at most; a thread has one part
+constexpr int kWeightBlocks = 4;       // resident on a multiprocessor
+constexpr int kWeightLanes = 16;       // for up to as many parts; a warp for more
+template <class T>
+constexpr int kWeightRows = 16 / int(sizeof(T));  // rows with one vector load of their entries
+
+}  // namespace ptd

@@ -1,0 +1,56 @@
+// The backward pass of an operator on T(x) + slack: what is the same for all of them.
+#pragma once
+
+#include "common/transition_glue.h"
+#include "gradient_tensors.h"
+#include "gradients/gradients.h"
+
+namespace ptd {
+
+// launch(grad_logits, matrix) computes the gradient of the logits, and the factors of dL/dM if
+// other gradients need them; those follow from the factors. `column` is the dense column factor
+// [N, C]; without it column_k = [k = y], from the labels.
+template <class S, class Launch>
+FourTensors backward_through_matrix(const char* op, const Sizes& sizes, const Tensor& logits,
+                                    const Tensor& parts, const OptionalTensor& slack,
+                                    const Transition<Accumulation<S>>& transition,
+                                    const Labels& labels, const OptionalTensor& column,
+                                    const Needs& needs, cudaStream_t stream, const Launch& launch) {
+  using T = Accumulation<S>;
+  const ScalarType dtype = parts.scalar_type();
+  const GradientTensors grads(sizes, logits, parts, slack, needs);
+  if (sizes.samples == 0 && !needs.parts && !needs.slack) return grads.tuple();
+
+  MatrixGradient<T> matrix{};
+  Tensor entry, row;
+  if (needs.transition()) {
+    entry = empty({sizes.samples, sizes.classes}, dtype, logits);
+    matrix.entry = pointer<T>(entry);
+    if (slack) {
+      row = empty({sizes.samples, sizes.classes}, dtype, logits);
+      matrix.row = pointer<T>(row);
+    }
+    if (column) matrix.column = pointer<const T>(*column);
+  }
+  if (sizes.samples > 0) {
+    check_launch(op, launch(needs.logits ? pointer<S>(grads.logits) : nullptr, matrix));
+    if (needs.weights) {
+      check_launch(op, launch_weight_gradients(transition, labels, matrix,
+                                               pointer<T>(grads.weights), stream));
+    }
+  }
+  if (!needs.parts && !needs.slack) return grads.tuple();
+
+  TransitionGradients<T> out{};
+  if (needs.parts) out.columns = pointer<T>(grads.parts);
+  if (needs.slack) {
+    out.slack = {pointer<T>(grads.slack), grads.slack.stride(0), grads.slack.stride(1)};
+  }
+  const GradientPlan plan(transition, out);
+  const Tensor scratch = empty({plan.scratch()}, dtype, logits);
+  check_launch(op, launch_part_gradients(plan, transition, labels, matrix, out, pointer<T>(scratch),
+                                         stream));
+  return grads.tuple();
+}
+
+}  // namespace ptd

@@ -1,0 +1,52 @@
+// The launchers of the gradients of weights, parts and slack from the factored gradient of T(x) +
+// slack (MatrixGradient):
+//
+//   dL/dslack = sum_n dL/dM,   dL/dP^j = sum_n h_j dL/dM,   dL/dh_j = <P^j, dL/dM>
+//
+// T is float or double.
+#pragma once
+
+#include "common/device.h"
+#include "common/transition.h"
+
+namespace ptd {
+
+// Absent outputs are nullptr.
+template <class T>
+struct TransitionGradients {
+  T* columns;     // [C, R, C]
+  Rows<T> slack;  // [C, C]
+};
+
+#ifndef __CUDACC_RTC__
+
+// The chunks of samples that sums run over, each with its own partial sums.
+struct GradientPlan {
+  int lanes;  // of a group that works on the same samples
+  int64_t tiles, part_tiles, chunk, chunks;
+  int64_t slack_size, columns_size;  // numbers of a chunk
+
+  template <class T>
+  GradientPlan(const Transition<T>& transition, const TransitionGradients<T>& out);
+
+  // Numbers of scratch memory. A single chunk's sums of the parts are the result.
+  int64_t scratch() const { return chunks * slack_size + (chunks > 1 ? chunks * columns_size : 0); }
+};
+
+// Writes the gradients of parts and slack that are asked for, at least one.
+template <class T>
+cudaError_t launch_part_gradients(const GradientPlan& plan, const Transition<T>& transition,
+                                  const Labels& labels, const MatrixGradient<T>& grad,
+                                  const TransitionGradients<T>& out, T* scratch,
+                                  cudaStream_t stream);
+
+// N is positive.
+template <class T>
+cudaError_t launch_weight_gradients(const Transition<T>& transition, const Labels& labels,
+                                    const MatrixGradient<T>& grad,
+                                    T* grad_weights,  // [N, R]
+                                    cudaStream_t stream);
+
+#endif
+
+}  // namespace ptd

@@ -1,0 +1,142 @@
+#include "noisy_posterior.h"
+
+#include "common/transition_glue.h"
+#include "gradients/backward.h"
+#include "matrix/posterior_launchers.h"
+#include "row_sums/row_sums_glue.h"
+
+namespace ptd {
+namespace {
+
+constexpr const char* kOp = "noisy_posterior";
+
+// The plan of the fused kernels, if the batch fits them. There are none for doubles.
+template <class S>
+std::optional<FusedPosteriorPlan> fused_plan(const Sizes& sizes) {
+  const FusedPosteriorPlan plan(sizes.samples, sizes.classes, sizes.parts);
+  if (std::is_same_v<S, double> || !plan.fits) return {};
+  return plan;
+}
+
+// The product with the clamped matrix whose entries lie in `matrices`; the caller sets the rest.
+template <class T>
+ClampedProduct<T> clamped_product_of(const Transition<T>& transition, const T* matrices,
+                                     const Rows<const T>& slack) {
+  ClampedProduct<T> product{};
+  product.weights = transition.weights;
+  product.matrices = matrices;
+  product.slack = slack;
+  product.samples = transition.samples;
+  product.classes = transition.classes;
+  product.parts = transition.parts;
+  return product;
+}
+
+// out_k = sum_i g_i / r_i max(M_ik, 0), and the share of uniform rows.
+template <class S>
+void forward_with_slack(const Sizes& sizes, const Tensor& logits,
+                        const Transition<Accumulation<S>>& transition, const Tensor& parts,
+                        const Tensor& posterior, const Tensor& row_sums, cudaStream_t stream) {
+  using T = Accumulation<S>;
+  const ScalarType dtype = parts.scalar_type();
+  const Tensor scaled = empty({sizes.samples, sizes.classes}, dtype, logits);
+  const Tensor uniform = empty({sizes.samples}, dtype, logits);
+  write_row_sums(kOp, transition, row_sums, stream);
+  check_launch(kOp, launch_softmax_over_rows(rows_of<S>(logits), pointer<const T>(row_sums),
+                                             pointer<T>(scaled), pointer<T>(uniform), sizes.samples,
+                                             sizes.classes, stream));
+  const Tensor rows = parts_by_row(parts);
+  auto product = clamped_product_of(transition, pointer<const T>(rows), transition.slack);
+  product.factors = pointer<const T>(scaled);
+  product.start = pointer<const T>(uniform);
+  product.out = pointer<T>(posterior);
+  check_launch(kOp, launch_clamped_product(product, stream));
+}
+
+// pulled_i = sum_k max(M_ik, 0) G_k, and from there the gradients.
+template <class S>
+cudaError_t backward_with_slack(const Sizes& sizes, const Tensor& logits,
+                                const Transition<Accumulation<S>>& transition,
+                                const Accumulation<S>* row_sums,
+                                const NoisyPosteriorGradients<S>& grads, cudaStream_t stream) {
+  using T = Accumulation<S>;
+  const Tensor pulled =
+      empty({sizes.samples, sizes.classes}, accumulation_type(logits.scalar_type()), logits);
+  const Rows<const T>& slack = transition.slack;
+  auto product = clamped_product_of(transition, transition.columns,
+                                    {slack.data, slack.stride, slack.row_stride});
+  product.factors = grads.grad;
+  product.out = pointer<T>(pulled);
+  check_launch(kOp, launch_clamped_product(product, stream));
+  return launch_posterior_gradients(rows_of<S>(logits), row_sums, pointer<const T>(pulled), grads,
+                                    sizes.samples, sizes.classes, stream);
+}
+
+std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights, Tensor parts,
+                                           OptionalTensor slack) {
+  const Sizes sizes = check_batch(kOp, logits, weights, parts, slack);
+  const ScalarType dtype = parts.scalar_type();
+  const Tensor row_sums = empty_saved(sizes, logits, dtype, slack.has_value());
+  const OnDevice device(logits);
+  return with_storage(logits, [&]<class S>() -> std::tuple<Tensor, Tensor> {
+    using T = Accumulation<S>;
+    const auto plan = fused_plan<S>(sizes);
+    if (!plan && !slack) {
+      return {NoisyPosteriorProduct(sizes, logits, weights, parts).forward(), row_sums};
+    }
+    const Tensor posterior = empty({sizes.samples, sizes.classes}, dtype, logits);
+    if (sizes.samples == 0) return {posterior, row_sums};
+    const TransitionInputs<T> inputs(sizes, weights, parts, slack);
+    if (!plan) {
+      forward_with_slack<S>(sizes, logits, inputs.view, parts, posterior, row_sums,
+                            device.stream());
+    } else if constexpr (!std::is_same_v<S, double>) {
+      check_launch(
+          kOp, launch_fused_posterior(*plan, rows_of<S>(logits), inputs.view, pointer<T>(posterior),
+                                      pointer<T>(row_sums), device.stream()));
+    }
+    return {posterior, row_sums};
+  });
+}
+
+FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor weights,
+                                     Tensor parts, OptionalTensor slack, Tensor saved_row_sum,
+                                     bool need_logits, bool need_weights, bool need_parts,
+                                     bool need_slack) {
+  const Sizes sizes = check_batch(kOp, logits, weights, parts, slack);
+  check_noisy_posterior_backward(sizes, grad, parts, slack, saved_row_sum);
+  const Needs needs{need_logits, need_weights, need_parts, need_slack};
+  const OnDevice device(logits);
+  const Tensor dense_grad = torch::stable::contiguous(grad);
+  const Tensor row_sums = torch::stable::contiguous(saved_row_sum);
+  return with_storage(logits, [&]<class S>() {
+    using T = Accumulation<S>;
+    const auto plan = fused_plan<S>(sizes);
+    if (!slack && (!plan || needs.transition())) {
+      return NoisyPosteriorProduct(sizes, logits, weights, parts).backward(dense_grad, needs);
+    }
+    const TransitionInputs<T> inputs(sizes, weights, parts, slack);
+    const auto launch = [&](S* grad_logits, const MatrixGradient<T>& matrix) {
+      const NoisyPosteriorGradients<S> grads{pointer<const T>(dense_grad), grad_logits, matrix};
+      if constexpr (!std::is_same_v<S, double>) {
+        if (plan) {
+          return launch_fused_posterior_backward(*plan, rows_of<S>(logits), inputs.view, grads,
+                                                 device.stream());
+        }
+      }
+      return backward_with_slack<S>(sizes, logits, inputs.view, pointer<const T>(row_sums), grads,
+                                    device.stream());
+    };
+    return backward_through_matrix<S>(kOp, sizes, logits, parts, slack, inputs.view, Labels{},
+                                      dense_grad, needs, device.stream(), launch);
+  });
+}
+
+}  // namespace
+
+PTD_CUDA_OPERATORS(m) {
+  m.impl("noisy_posterior", TORCH_BOX(&noisy_posterior));
+  m.impl("noisy_posterior_backward", TORCH_BOX(&noisy_posterior_backward));
+}
+
+}  // namespace ptd

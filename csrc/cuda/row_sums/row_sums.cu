@@ -1,0 +1,114 @@
+// Row sums of T(x) + slack before its normalisation: r_i = sum_k max(M_ik, 0).
+//
+// A thread per sample; a block has kRowSumRows rows, whose entries all its threads read at the same
+// address. Entries that are positive for the whole batch are one product with the weights; those
+// whose sign is not known (row_sums/sign_table.cuh) are evaluated, kRowSumEntries at a time. A
+// sample whose weights are off the simplex evaluates all entries. N (C + R) numbers must move, and
+// the part of the table that is undecided; R multiply-adds for each undecided entry and sample.
+#include "row_sums/row_sums.h"
+
+#include "row_sums/sign_table.cuh"
+
+namespace ptd {
+
+// The entries of a tile, for one part or the slack.
+template <class T>
+struct alignas(kRowSumEntries * sizeof(T) < 16 ? kRowSumEntries * sizeof(T) : 16) EntryTile {
+  T of[kRowSumEntries];
+};
+
+// The weights of a thread's sample: in shared memory if they were staged there, else where they
+// are.
+template <class T>
+struct SampleWeights {
+  const T* data;
+  int64_t stride;
+
+  __device__ __forceinline__ T operator[](int j) const { return data[j * stride]; }
+  __device__ __forceinline__ bool on_simplex(int parts) const {
+    T sum = T(0);
+    bool positive = true;
+    for (int j = 0; j < parts; ++j) {
+      sum += (*this)[j];
+      positive = positive && (*this)[j] >= T(0);
+    }
+    const T off = sum - T(1), most = T(kWeightSumTolerance);
+    return positive && off <= most && off >= -most;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kRowSumThreads, 8)
+    row_sums_of_samples(Transition<T> transition, SignTable<T> table,
+                        T* __restrict__ row_sums,  // [N, C]
+                        bool staged) {  // shared memory holds the weights: always if there are none
+  PTD_DYNAMIC_SHARED(T, shared_weights);  // [R, kRowSumThreads]
+  const int classes = transition.classes, parts = transition.parts;
+  const int64_t block_first = int64_t(blockIdx.x) * kRowSumThreads;
+  if (staged) {
+    for (int e = threadIdx.x; e < kRowSumThreads * parts; e += kRowSumThreads) {
+      const int64_t n = block_first + e / parts;
+      shared_weights[e % parts * kRowSumThreads + e / parts] =
+          n < transition.samples ? transition.weight(n, e % parts) : T(0);
+    }
+    __syncthreads();
+  }
+  const int64_t n = block_first + threadIdx.x;
+  if (n >= transition.samples) return;
+
+  const Rows<const T>& weights = transition.weights;
+  SampleWeights<T> h{shared_weights + threadIdx.x, kRowSumThreads};
+  if (!staged) h = {weights.data + n * weights.row_stride, weights.stride};
+  const bool on_simplex = h.on_simplex(parts);
+  const int first_row = static_cast<int>(blockIdx.y) * kRowSumRows;
+  for (int i = first_row; i < first_row + kRowSumRows && i < classes; ++i) {
+    T sum = T(0);
+    if (on_simplex) {
+      sum = table.linear[int64_t(parts) * classes + i];
+      for (int j = 0; j < parts; ++j) sum += h[j] * table.linear[int64_t(j) * classes + i];
+    }
+    const int count = on_simplex ? table.undecided[i] : classes;
+    const T* row = table.entries + int64_t(i) * table.tiles * (parts + 1) * kRowSumEntries;
+    for (int first = 0; first < count; first += kRowSumEntries) {
+      const auto* tile = reinterpret_cast<const EntryTile<T>*>(row + int64_t(first) * (parts + 1));
+      EntryTile<T> m = tile[parts];  // the slack
+#pragma unroll 4
+      for (int j = 0; j < parts; ++j) {
+        const EntryTile<T> part = tile[j];
+#pragma unroll
+        for (int e = 0; e < kRowSumEntries; ++e) m.of[e] += h[j] * part.of[e];
+      }
+#pragma unroll
+      for (int e = 0; e < kRowSumEntries; ++e) {
+        if (first + e < count) sum += clamp_entry(m.of[e]);
+      }
+    }
+    row_sums[n * classes + i] = sum;
+  }
+}
+
+#ifndef __CUDACC_RTC__
+
+template <class T>
+cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>& table, T* row_sums,
+                            cudaStream_t stream) {
+  if (transition.samples == 0) return cudaSuccess;
+  PTD_LAUNCH(sign_table<T>, blocks_for(transition.classes, kSignTableRows), kSignTableThreads, 0,
+             stream, transition, table);
+  const size_t bytes = size_t(transition.parts) * kRowSumThreads * sizeof(T);
+  const bool staged = bytes <= shared_memory_budget(kRowSumThreads);
+  const dim3 grid(blocks_for(transition.samples, kRowSumThreads),
+                  blocks_for(transition.classes, kRowSumRows));
+  PTD_LAUNCH(row_sums_of_samples<T>, grid, kRowSumThreads, staged ? bytes : 0, stream, transition,
+             table, row_sums, staged);
+  return cudaGetLastError();
+}
+
+template cudaError_t launch_row_sums<float>(const Transition<float>&, const SignTable<float>&,
+                                            float*, cudaStream_t);
+template cudaError_t launch_row_sums<double>(const Transition<double>&, const SignTable<double>&,
+                                             double*, cudaStream_t);
+
+#endif
+
+}  // namespace ptd

@@ -1,0 +1,19 @@
+// Row sums of T(x) + slack as tensors.
+#pragma once
+
+#include "common/torch_glue.h"
+#include "row_sums/row_sums.h"
+
+namespace ptd {
+
+template <class T>
+void write_row_sums(const char* op, const Transition<T>& transition,
+                    const Tensor& out,  // [N, C]
+                    cudaStream_t stream) {
+  const int64_t classes = transition.classes, parts = transition.parts;
+  const Tensor scratch = empty({SignTable<T>::size(classes, parts)}, out.scalar_type(), out);
+  const SignTable<T> table(pointer<T>(scratch), classes, parts);
+  check_launch(op, launch_row_sums(transition, table, pointer<T>(out), stream));
+}
+
+}  // namespace ptd
