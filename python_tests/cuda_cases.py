@@ -1,7 +1,7 @@
 """Batches for the tests of the emulated CUDA operators, and calls that run them."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from emulator.operators import emulated
@@ -43,11 +43,6 @@ class Batch:
             if (tensor := getattr(self, name)) is not None
         }
         return replace(self, **exact)
-
-    def clone(self):
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        copies = {name: t.clone() for name, t in tensors.items() if isinstance(t, torch.Tensor)}
-        return replace(self, **copies)
 
     def define(self, function, **options):
         return function(

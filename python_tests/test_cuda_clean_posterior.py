@@ -20,19 +20,17 @@ from ptd_ext import reference
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-CLASSES = (10, 36, 130)
+CLASSES = (10, 20, 130)
 
 
 @pytest.mark.parametrize("slack", [None, 1e-3, 0.3])
-@pytest.mark.parametrize(
-    "size", [(33, 10, 20), (32, 2, 1), (9, 33, 10), (33, 40, 7), (9, 100, 20), (3, 130, 5)]
-)
+@pytest.mark.parametrize("size", [(33, 10, 20), (32, 2, 1), (33, 37, 7), (3, 130, 5)])
 def test_all_gradients(size, slack):
     check_posterior(batch_of(*size, slack))
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 33])
-@pytest.mark.parametrize("c", [1, 14, 40])
+@pytest.mark.parametrize("c", [1, 14, 20])
 def test_numbers_of_samples(n, c):
     check_posterior(batch_of(n, c, 3, 0.1, seed=n), seed=n)
 
@@ -78,7 +76,7 @@ def test_column_without_smoothing(c):
     check_posterior(batch, wanted=("logits",))
 
 
-@pytest.mark.parametrize("c", [12, 20, *CLASSES])
+@pytest.mark.parametrize("c", [12, *CLASSES])
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_bad_logit_where_the_column_is_zero(c, slack, bad):
@@ -93,7 +91,7 @@ def test_bad_logit_where_the_column_is_zero(c, slack, bad):
             assert array[1:].isfinite().all()
 
 
-@pytest.mark.parametrize("c", [12, 20, *CLASSES])
+@pytest.mark.parametrize("c", [12, *CLASSES])
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("mass", [0.5, 1e-3])
 def test_largest_logit_where_the_column_is_zero(c, slack, mass):

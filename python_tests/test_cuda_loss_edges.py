@@ -20,12 +20,11 @@ from emulator.harness import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-CLASSES = (10, 12, 20, 36, 68, 130)
+CLASSES = (10, 14, 20, 130)
 
 
 @pytest.mark.parametrize("c", CLASSES)
-@pytest.mark.parametrize("slack", [None, 0.1])
-@pytest.mark.parametrize("index", [-100, 1])
+@pytest.mark.parametrize(("slack", "index"), [(None, 1), (0.1, -100)])
 def test_weights_of_an_ignored_sample_do_not_show(c, slack, index):
     batch = batch_of(5, c, 4, slack)
     batch.labels[2] = batch.ignore_index = index
@@ -80,15 +79,23 @@ def test_mass_at_a_masked_class_alone(c, slack, importance):
     batch = batch_of_one_origin(c, slack)
     batch.logits[0, 2] = -math.inf
     options = {"importance": importance, "reduction": "none"}
-    loss, _ = run_loss(batch, **options)
+    loss, _ = run_loss(batch, wanted=(), **options)
     assert loss.isinf().tolist() == [True, False, False, False]
     near(loss, define_loss(batch, **options), 1e-5)
 
 
 @pytest.mark.parametrize("c", CLASSES)
 @pytest.mark.parametrize("slack", [None, 0.1])
-@pytest.mark.parametrize("importance", IMPORTANCES)
-@pytest.mark.parametrize(("above", "mass"), [(60, 0.5), (100, 0.5), (100, 1e-3), (300, 0.5)])
+@pytest.mark.parametrize(
+    ("importance", "above", "mass"),
+    [
+        ("forward", 60, 0.5),
+        ("attached", 60, 0.5),
+        ("forward", 100, 0.5),
+        ("detached", 100, 1e-3),
+        ("attached", 300, 0.5),
+    ],
+)
 def test_largest_logit_where_the_column_is_zero(c, slack, importance, above, mass):
     """What overflows is dL/du of a class that is not in the column, and nothing that it leads to
     but the gradient of the parts."""
@@ -123,14 +130,14 @@ def test_largest_logit_where_the_column_is_zero_without_a_gradient_or_in_float64
 
 
 @pytest.mark.parametrize("c", [*CLASSES, 1000])
-@pytest.mark.parametrize("mass", [1e-18, 1e-20, 1e-30, 1.2e-38, 1e-40, 1e-44])
+@pytest.mark.parametrize("mass", [1e-18, 1e-30, 1.2e-38, 1e-44])
 def test_label_of_hardly_any_probability(c, mass):
     """The loss is exact down to the smallest number there is."""
     batch = batch_of(1, c, 1, smoothing=0.0)
     batch.labels[:], batch.weights[:], batch.logits[:] = 1, 1, 0
     batch.parts[:, :, 1] = 0
     batch.parts[:, 2, 1] = mass
-    loss, _ = run_loss(batch)
+    loss, _ = run_loss(batch, wanted=())
     expected = math.log(c) - math.log(batch.parts[0, 2, 1].item())
     assert abs(loss.item() - expected) < 3e-7 * expected
 
@@ -145,7 +152,7 @@ def test_nan_where_the_label_is_not_possible(c, importance):
     batch.parts[:, 2, 1] = 0.5
     batch.logits[0, 3] = 9
     batch.logits[0, 1] = math.nan
-    loss, _ = run_loss(batch, importance=importance, reduction="none")
+    loss, _ = run_loss(batch, wanted=(), importance=importance, reduction="none")
     assert loss.isnan().tolist() == [True, False, False, False]
 
 
@@ -171,7 +178,7 @@ def test_all_ignored(c):
 
 
 # Blocks of several labels, of which the last has fewer.
-@pytest.mark.parametrize(("n", "c", "beyond"), [(4096, 37, 39), (8192, 15, 15)])
+@pytest.mark.parametrize(("n", "c", "beyond"), [(1500, 37, 39), (3000, 15, 15)])
 @pytest.mark.parametrize("slack", [None, 0.01])
 def test_ignored_label_right_after_the_last_class(n, c, beyond, slack):
     batch = batch_of(n, c, 3, slack)
@@ -264,7 +271,7 @@ def test_nan_of_a_part_without_smoothing(c):
 @pytest.mark.parametrize("importance", IMPORTANCES)
 def test_far_class_that_cannot_give_the_label(importance):
     """Without smoothing: what is left of the others does not depend on how far it is."""
-    batch = few_labels(23, 68, 3, smoothing=0.0)
+    batch = few_labels(23, 36, 3, smoothing=0.0)
     batch.logits[::2, 0] = 1e8
-    batch.parts[:, 0] = torch.eye(68)[0]
+    batch.parts[:, 0] = torch.eye(36)[0]
     check_loss(batch, wanted=("logits",), importance=importance, reduction="none")

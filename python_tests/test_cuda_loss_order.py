@@ -22,7 +22,7 @@ from emulator.harness import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-CLASSES = (10, 36, 68, 130)
+CLASSES = (10, 36, 130)
 
 
 def spaced(labels):
@@ -51,8 +51,8 @@ def test_offset_of_one_number(c):
 
 
 @pytest.mark.parametrize("layout", [torch.clone, apart, off_a_boundary])
-@pytest.mark.parametrize("r", [1, 2, 7, 16, 19, 20])
-@pytest.mark.parametrize(("n", "c"), [(0, 10), (1, 10), (16, 3), (17, 9), (67, 10)])
+@pytest.mark.parametrize("r", [1, 7, 16, 19, 20])
+@pytest.mark.parametrize(("n", "c"), [(0, 10), (1, 10), (17, 9), (67, 10)])
 def test_layouts_of_weights_and_labels(n, c, r, layout):
     batch = batch_of(n, c, r, 0.02, seed=13)
     batch.weights = layout(batch.weights)
@@ -91,7 +91,7 @@ def test_threads_that_give_way_anywhere(c, slack):
     same(run_loss(batch, seed=3, switch_probability=0.05), run_loss(batch))
 
 
-@pytest.mark.parametrize(("n", "c"), [(700, 10), (150, 40), (70, 130)])
+@pytest.mark.parametrize(("n", "c"), [(700, 10), (150, 20), (70, 130)])
 def test_results_repeat(n, c):
     """The order of blocks and threads, which a seed sets here, changes nothing, to the bit."""
     batch = batch_of(n, c, 2, 0.05)
@@ -100,20 +100,20 @@ def test_results_repeat(n, c):
 
 
 @pytest.mark.parametrize("slack", [None, 0.05])
-@pytest.mark.parametrize("c", [20, 37, 100])
+@pytest.mark.parametrize("c", [20, 37])
 def test_samples_of_a_label_in_any_order(c, slack):
     batch = few_labels(150, c, 3, slack)
     batch.logits[3, 5] += 3e6
     grad = torch.randn(150, c, generator=torch.manual_seed(c))
-    for seed in (1, 2):
-        same(
+    first, second = (
+        (
             run_loss(batch, wanted=NAMES, reduction="none", seed=seed),
-            run_loss(batch, wanted=NAMES, reduction="none"),
-        )
-        same(
             run_posterior(batch, grad, wanted=NAMES, seed=seed),
-            run_posterior(batch, grad, wanted=NAMES),
         )
+        for seed in (1, 2)
+    )
+    for one, other in zip(first, second, strict=True):
+        same(one, other)
 
 
 @pytest.mark.parametrize("strided", [False, True])
@@ -135,7 +135,7 @@ def test_copies_of_a_sample_come_out_the_same(r, strided):
 class TestMean:
     """Of samples in many blocks: the same bits whichever block is the last."""
 
-    @pytest.mark.parametrize(("n", "c"), [(700, 3), (2500, 10), (150, 100), (70, 130)])
+    @pytest.mark.parametrize(("n", "c"), [(700, 3), (2500, 10), (150, 40), (70, 130)])
     def test_order_of_the_sum(self, n, c):
         """Losses of all sizes, of which small ones are lost or not as they are added up."""
         batch = batch_of(n, c, 2)

@@ -17,11 +17,10 @@ def noisy_batch(n, c, r, slack, dtype=torch.float32, seed=0):
 
 
 @each_slack
-@pytest.mark.parametrize("c", [1, 2, 8, 10, 14, 32, 33, 100])
+@pytest.mark.parametrize("c", [1, 2, 8, 10, 14, 32, 33])
 @pytest.mark.parametrize("n", [0, 1, 33])
 def test_sizes(n, c, slack):
-    n = min(n, 5) if c == 100 else n
-    check_noisy(noisy_batch(n, c, 20 if c < 100 else 3, slack, seed=c), seed=n)
+    check_noisy(noisy_batch(n, c, 20 if c < 32 else 5, slack, seed=c), seed=n)
 
 
 @each_slack

@@ -40,6 +40,7 @@ CHECKED = [
     "-fno-tree-loop-im",
     "-fsanitize=thread,bounds,alignment,signed-integer-overflow,integer-divide-by-zero,shift",
     "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
 ]
 
 
@@ -95,7 +96,7 @@ def load_runtime() -> ctypes.CDLL:
 @functools.cache
 def _runtime() -> Path:
     objects = _compile_all(sorted(HERE.glob("runtime/*.cpp")), [*COMMON, "-O2"])
-    return _link(objects, ["-ldl"])
+    return _link(objects, ["-ldl", "-lrt"])
 
 
 def _compile_all(sources: Sequence[Path | str], flags: list[str]) -> list[Path]:

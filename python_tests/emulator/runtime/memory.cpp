@@ -136,9 +136,10 @@ void Memory::check_margins() const {
   }
 }
 
-char* Memory::place_dynamic_shared(size_t bytes) {
-  static GuardedPages pages(kMaxDynamicShared);
-  return pages.end() - round_up(bytes, 16);
+char* Memory::place_dynamic_shared(size_t bytes, size_t resident) {
+  static std::deque<GuardedPages> pages;
+  while (pages.size() <= resident) pages.emplace_back(kMaxDynamicShared);
+  return pages[resident].end() - round_up(bytes, 16);
 }
 
 }  // namespace cuda_emulator

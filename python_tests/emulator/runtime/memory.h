@@ -74,8 +74,9 @@ class Memory {
   std::string describe_stray(const void* address) const;
   void check_margins() const;
 
-  // The block's dynamic shared memory, of exactly that many bytes.
-  char* place_dynamic_shared(size_t bytes);
+  // The block's dynamic shared memory, of exactly that many bytes. Blocks that run at once have
+  // different numbers.
+  char* place_dynamic_shared(size_t bytes, size_t resident);
 
  private:
   // The array touched last is the likeliest to be touched next.
