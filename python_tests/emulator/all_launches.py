@@ -98,8 +98,9 @@ def _row_calls(memory: Memory, n: int, c: int, r: int) -> Iterator[tuple[str, An
 def _calls(memory: Memory, c: int, r: int) -> Iterator[tuple[str, Any]]:
     for n in SAMPLES:
         yield from _label_calls(memory, n, c, r)
-        # Other libraries' products, which do run, are part of it for many classes.
-        yield from _noisy_calls(memory, n if c <= 64 else 16, c, r)
+        # Other libraries' products, which do run, are part of it, above all for many classes.
+        if n == SAMPLES[0] or c * r <= 400:
+            yield from _noisy_calls(memory, n if c * r <= 400 else 16, c, r)
         if c == CLASSES[0] or r == PARTS[0]:
             yield from _row_calls(memory, n, c, r)
 
