@@ -52,7 +52,8 @@ def kernel_name(signature: str) -> str:
         if letter == "(" and depth == 0:
             name = name[:at]
             break
-    return re.sub(r"\([\w ]+\)(?=-?\d)", "", name)
+    # Casts to built-in types say nothing; one to an enumeration is part of the argument.
+    return re.sub(r"\([a-z_ ]+\)(?=-?\d)", "", name)
 
 
 _recordings: list[list[Launch]] = []
