@@ -8,8 +8,9 @@
 //   D_ji = sum_k G_k columns_kji     dh_j = sum_i D_ji g_i     dg_i = sum_j h_j D_ji
 //   dz = g (dg - <g, dg>)            dcolumns_kji = sum_n G_k h_j g_i
 //
-// Y and D are products of [N, C] with the parts seen as a matrix, dcolumns is one of G with h (x)
-// g. These [N, R * C] are formed for some of the samples (or parts) at a time and never held whole.
+// Y and D are products of [N, C] with the parts seen as a matrix, dcolumns is one of G with the
+// outer product of h and g. All three are [N, R * C], formed for some of the samples (or parts) at
+// a time and never held whole.
 #pragma once
 
 #include <algorithm>

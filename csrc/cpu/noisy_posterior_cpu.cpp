@@ -46,10 +46,12 @@ std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
   ranges.run([&](int64_t, int64_t begin, int64_t end) {
     Scratch<T> scratch(inputs.batch, /*whole=*/true);
     const int64_t kept = slack ? matrices_at_a_time(sizes.classes) : 0;
-    std::vector<T> matrices(kept * sizes.classes * sizes.classes);
-    kernels<T>().noisy_posterior(
-        inputs.batch, rows, begin, end, scratch.data(), kept ? matrices.data() : nullptr,
-        static_cast<T*>(posterior.data_ptr()), static_cast<T*>(saved.data_ptr()));
+    std::optional<Buffer> matrices;
+    if (kept) matrices.emplace(Buffer::bytes_for<T>(kept * sizes.classes * sizes.classes));
+    kernels<T>().noisy_posterior(inputs.batch, rows, begin, end, scratch.data(),
+                                 kept ? reinterpret_cast<T*>(matrices->data()) : nullptr,
+                                 static_cast<T*>(posterior.data_ptr()),
+                                 static_cast<T*>(saved.data_ptr()));
   });
   return {posterior, saved};
 }
