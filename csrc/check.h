@@ -1,4 +1,4 @@
-// What the operators ask of their arguments, checked once for every device.
+// Checks of the operators' arguments, written once for every device.
 #pragma once
 
 #include "tensor.h"
@@ -99,9 +99,12 @@ inline void check_class_weight(const char* op, const OptionalTensor& class_weigh
   check_device(op, "class_weight", *class_weight, logits);
 }
 
-// Of a backward operator: a gradient, or what the forward operator saved.
+// Checks an argument of a backward operator: a gradient, or numbers that the forward operator
+// saved.
 inline void check_backward(const char* op, const char* name, const Tensor& tensor,
-                           std::initializer_list<int64_t> shape, ScalarType dtype) {
+                           std::initializer_list<int64_t> shape, ScalarType dtype,
+                           const Tensor& logits) {
+  check_device(op, name, tensor, logits);
   bool fits = tensor.dim() == int64_t(shape.size()) && tensor.scalar_type() == dtype;
   for (int64_t d = 0; fits && d < tensor.dim(); ++d) fits = tensor.size(d) == shape.begin()[d];
   if (fits) return;

@@ -29,7 +29,7 @@ inline Sizes check_clean_posterior(const CleanPosteriorTensors& tensors) {
   return sizes;
 }
 
-// Device::check(op, logits)  refuses sizes that the device cannot take
+// Device::check(op, logits)  raises for sizes that the device cannot take
 // Device::saves(slack)       tells if saved_column, [N, C], is kept for the backward operator
 // Device::forward(sizes, tensors, posterior, saved_column) and
 // Device::backward(sizes, grad, tensors, saved_column, needs) run the kernels, on a contiguous
@@ -62,9 +62,9 @@ FourTensors clean_posterior_backward(Tensor grad, Tensor logits, Tensor noisy_la
   const Sizes sizes = check_clean_posterior(tensors);
   Device::check("clean_posterior", logits);
   const ScalarType dtype = parts.scalar_type();
-  check_backward(op, "grad", grad, {sizes.samples, sizes.classes}, dtype);
+  check_backward(op, "grad", grad, {sizes.samples, sizes.classes}, dtype, logits);
   if (Device::saves(slack)) {
-    check_backward(op, "saved_column", saved_column, {sizes.samples, sizes.classes}, dtype);
+    check_backward(op, "saved_column", saved_column, {sizes.samples, sizes.classes}, dtype, logits);
   }
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   return Device::backward(sizes, torch::stable::contiguous(grad), tensors, saved_column, needs);

@@ -7,7 +7,7 @@
 
 namespace ptd {
 
-// Of [C, C], or of parts [R, C, C] with strides (C, 1, R * C).
+// True for [C, C] by column, and for parts [R, C, C] with strides (C, 1, R * C).
 inline bool is_column_layout(const Tensor& tensor) {
   const int64_t classes = tensor.size(-1);
   if (tensor.dim() == 2) return tensor.stride(0) == 1 && tensor.stride(1) == classes;
@@ -20,9 +20,10 @@ inline Tensor by_column(const Tensor& square) {
   return torch::stable::contiguous(torch::stable::transpose(square, 0, 1));
 }
 
-// Parts [R, C, C] as [C, R, C] contiguous, or one matrix [C, C] as by_column. No copy where they
-// are in column layout already.
+// Parts [R, C, C] with memory [C, R, C], or one matrix [C, C] as by_column. No copy where they are
+// in column layout already.
 inline Tensor parts_by_column(const Tensor& parts) {
+  if (is_column_layout(parts)) return parts;
   if (parts.dim() == 2) return by_column(parts);
   const Tensor middle = torch::stable::transpose(parts, 0, 2);               // [k, i, j]
   return torch::stable::contiguous(torch::stable::transpose(middle, 1, 2));  // [k, j, i]

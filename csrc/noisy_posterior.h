@@ -25,13 +25,15 @@ inline void check_noisy_posterior_backward(const Sizes& sizes, const Tensor& gra
                                            const Tensor& saved_row_sum) {
   const char* op = "noisy_posterior_backward";
   const ScalarType dtype = parts.scalar_type();
-  check_backward(op, "grad", grad, {sizes.samples, sizes.classes}, dtype);
+  check_backward(op, "grad", grad, {sizes.samples, sizes.classes}, dtype, parts);
   if (!slack) return;
-  check_backward(op, "saved_row_sum", saved_row_sum, {sizes.samples, sizes.classes}, dtype);
+  check_backward(op, "saved_row_sum", saved_row_sum, {sizes.samples, sizes.classes}, dtype, parts);
 }
 
 // out_k = sum_j Y_kj h_j of some samples, by torch's product of batches of matrices.
 struct TorchWeightedSum {
+  static constexpr int64_t kIntermediate = int64_t(1) << 23;  // few launches on a GPU
+
   void operator()(const Tensor& y,            // [count, C * R]
                   const Tensor& weights,      // [count, R]
                   const Tensor& out) const {  // [count, C]
@@ -53,8 +55,8 @@ class NoisyPosteriorProduct {
         logits_(logits),
         weights_(weights),
         matrices_(parts),
-        columns_(aten::view(is_column_layout(parts) ? parts : parts_by_column(parts),
-                            {classes_, parts_ * classes_}, {parts_ * classes_, 1})),
+        columns_(aten::view(parts_by_column(parts), {classes_, parts_ * classes_},
+                            {parts_ * classes_, 1})),
         softmax_(aten::softmax(logits, parts.scalar_type())) {}
 
   Tensor forward() const {
@@ -107,12 +109,12 @@ class NoisyPosteriorProduct {
   }
 
  private:
-  // An intermediate may have this many numbers, or half as many as the parts where that is more:
-  // with fewer samples at a time, reading the parts once for each few would take the time.
-  static constexpr int64_t kIntermediate = int64_t(1) << 18;
-
+  // An intermediate may have WeightedSum::kIntermediate numbers, or half as many as the parts if
+  // that is more: with fewer samples at a time, reading the parts for each few would take the time.
   int64_t width() const { return parts_ * classes_; }
-  int64_t most_numbers() const { return std::max(kIntermediate, classes_ * width() / 2); }
+  int64_t most_numbers() const {
+    return std::max(WeightedSum::kIntermediate, classes_ * width() / 2);
+  }
   int64_t samples_at_a_time() const {
     return std::clamp(most_numbers() / width(), int64_t(1), samples_);
   }

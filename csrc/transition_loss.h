@@ -57,7 +57,7 @@ struct LossResults {
   Tensor loss, saved_weight, saved_column;
 };
 
-// Device::check(op, logits)            refuses sizes that the device cannot take
+// Device::check(op, logits)            raises for sizes that the device cannot take
 // Device::saves(slack)                 tells if saved_column is kept
 // Device::forward(sizes, tensors, options, results) and
 // Device::backward(sizes, grad_loss, tensors, saved_weight, saved_column, options, needs)
@@ -96,13 +96,13 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
   Device::check(loss_name(importance), logits);
   const ScalarType dtype = parts.scalar_type();
   if (reduction == kNone) {
-    check_backward(op, "grad_loss", grad_loss, {sizes.samples}, dtype);
+    check_backward(op, "grad_loss", grad_loss, {sizes.samples}, dtype, logits);
   } else {
-    check_backward(op, "grad_loss", grad_loss, {}, dtype);
+    check_backward(op, "grad_loss", grad_loss, {}, dtype, logits);
   }
-  check_backward(op, "saved_weight", saved_weight, {}, dtype);
+  check_backward(op, "saved_weight", saved_weight, {}, dtype, logits);
   if (Device::saves(slack)) {
-    check_backward(op, "saved_column", saved_column, {sizes.samples, sizes.classes}, dtype);
+    check_backward(op, "saved_column", saved_column, {sizes.samples, sizes.classes}, dtype, logits);
   }
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
   return Device::backward(sizes, grad_loss, tensors, saved_weight, saved_column, options, needs);

@@ -53,7 +53,7 @@ struct BatchInputs {
 
   BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
               const OptionalTensor& slack)
-      : columns(is_column_layout(parts) ? parts : parts_by_column(parts)) {
+      : columns(parts_by_column(parts)) {
     batch.samples = sizes.samples;
     batch.classes = sizes.classes;
     batch.parts = sizes.parts;

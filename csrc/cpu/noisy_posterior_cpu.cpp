@@ -13,6 +13,8 @@ constexpr int64_t kMostClassesInRegisters = 32;
 
 // torch's product of batches calls a library for each little matrix.
 struct CpuWeightedSum {
+  static constexpr int64_t kIntermediate = int64_t(1) << 18;  // stays in L2
+
   void operator()(const Tensor& y, const Tensor& weights, const Tensor& out) const {
     out.scalar_type() == ScalarType::Double ? run<double>(y, weights, out)
                                             : run<float>(y, weights, out);

@@ -46,13 +46,4 @@ struct LossGradients {
   MatrixGradient<T> matrix;  // for the gradients of slack, parts and weights
 };
 
-template <class S>
-struct PosteriorGradients {
-  using T = Accumulation<S>;
-
-  const T* grad;             // [N, C], with respect to the posterior
-  S* logits;                 // [N, C] or nullptr
-  MatrixGradient<T> matrix;  // for the gradients of slack, parts and weights
-};
-
 }  // namespace ptd

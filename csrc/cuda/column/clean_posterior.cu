@@ -1,11 +1,12 @@
+// Launchers of clean_posterior; the kernels are in column/kernels.cuh.
 #include "column/clean_posterior.cuh"
 
 #include "column/kernels.cuh"
 
 #ifndef __CUDACC_RTC__
 
+#include "column/column_launchers.h"
 #include "column/launch_column.h"
-#include "column/operators.h"
 
 namespace ptd {
 

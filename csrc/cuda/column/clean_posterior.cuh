@@ -52,13 +52,13 @@ struct CleanPosteriorBackward {
                     [&](int v, int i) { mean += grad[i] * (sums.joint(v) * inverse); });
     mean = group.sum(mean);
     sample.for_each(group, sums.classes, [&](int v, int i) {
-      const T above = grad[i] - mean;
-      const T dz = label == Labels::kBad ? T(0) : sums.joint(v) * inverse * above;
+      const T centred_grad = grad[i] - mean;
+      const T dz = label == Labels::kBad ? T(0) : sums.joint(v) * inverse * centred_grad;
       if (grads.logits) store(grads.logits + n * sums.classes + i, dz);
-      // above q_i / u_i, in an order in which no zero meets an infinity. A sample whose label does
-      // not count has no column.
+      // centred_grad q_i / u_i, in an order in which no zero meets an infinity. A sample whose
+      // label does not count has no column.
       const T most = largest_number<T>(), e = sums.column_exponential(v);
-      const T grad_u = label >= 0 ? above * inverse * (e > most ? most : e) : T(0);
+      const T grad_u = label >= 0 ? centred_grad * inverse * (e > most ? most : e) : T(0);
       write_factors(batch, grads.matrix, sample, n, v, i, grad_u);
     });
   }

@@ -1,7 +1,7 @@
 // Tensors as the kernels take them that read one column of T(x) per sample.
 #pragma once
 
-#include "column/operators.h"
+#include "column/column_launchers.h"
 #include "common/transition_glue.h"
 #include "row_sums/row_sums_glue.h"
 

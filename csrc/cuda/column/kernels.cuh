@@ -34,10 +34,10 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
   }
   __syncthreads();
 
-  LossSums seen;
+  LossSums thread_sums;
   const int64_t n = int64_t(blockIdx.x) * kColumnThreads + threadIdx.x;
   if (n < transition.samples) {
-    const int label = batch.labels.of(n, classes), y = label < 0 ? 0 : label;
+    const int label = batch.labels.class_of(n, classes), y = label < 0 ? 0 : label;
     ThreadGroup group;
     Fragment<T, V> sample;
     begin_sample(batch, n, y, group, sample);
@@ -47,13 +47,12 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
       sample.for_each(group, classes, [&](int v, int i) { sample.u[v] += h * part[i]; });
     }
     end_column(batch, n, label, group, sample);
-    op.visit(batch, n, label, sample, group, seen);
+    op.visit(batch, n, label, sample, group, thread_sums);
   }
-  op.finish(seen);
+  op.finish(thread_sums);
 }
 
-// Grid: [chunks of samples, C + 1]. The last row of blocks has the samples whose label does not
-// count.
+// Grid: [chunks of samples, C + 1]. Blocks with blockIdx.y == C take ignored and bad labels.
 template <class S, class Op>
 __global__ void __launch_bounds__(kColumnThreads, 4)
     column_warp_per_sample(ColumnBatch<S> batch, Op op) {
@@ -72,10 +71,10 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
   const int64_t begin = int64_t(blockIdx.x) * kLabelChunk;
   const int64_t end =
       begin + kLabelChunk < transition.samples ? begin + kLabelChunk : transition.samples;
-  LossSums seen;
+  LossSums thread_sums;
   for (int64_t first = begin + warp_id() * kWarp; first < end; first += kColumnThreads) {
     const int64_t own = first + lane_id();
-    const int own_label = own < end ? batch.labels.of(own, classes) : classes;
+    const int own_label = own < end ? batch.labels.class_of(own, classes) : classes;
     const bool is_own = y < classes ? own_label == y : own_label < 0;
     // The lanes whose samples belong to this block, in order.
     for (unsigned left = __ballot_sync(0xffffffffu, is_own); left; left &= left - 1) {
@@ -95,10 +94,10 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
         }
       }
       end_column(batch, n, label, group, sample);
-      op.visit(batch, n, label, sample, group, seen);
+      op.visit(batch, n, label, sample, group, thread_sums);
     }
   }
-  op.finish(seen);
+  op.finish(thread_sums);
 }
 
 template <class S, class Op>
@@ -110,9 +109,9 @@ __global__ void __launch_bounds__(kBlockPerSampleThreads)
   const Transition<T>& transition = batch.transition;
   const int classes = transition.classes, parts = transition.parts;
   BlockGroup<T> group{scratch};
-  LossSums seen;
+  LossSums thread_sums;
   for (int64_t n = blockIdx.x; n < transition.samples; n += gridDim.x) {
-    const int label = batch.labels.of(n, classes), y = label < 0 ? 0 : label;
+    const int label = batch.labels.class_of(n, classes), y = label < 0 ? 0 : label;
     Fragment<T, V> sample;
     begin_sample(batch, n, y, group, sample);
     for (int j = 0; j < parts; ++j) {
@@ -121,9 +120,9 @@ __global__ void __launch_bounds__(kBlockPerSampleThreads)
       sample.for_each(group, classes, [&](int v, int i) { sample.u[v] += h * part[i]; });
     }
     end_column(batch, n, label, group, sample);
-    op.visit(batch, n, label, sample, group, seen);
+    op.visit(batch, n, label, sample, group, thread_sums);
   }
-  op.finish(seen);
+  op.finish(thread_sums);
 }
 
 }  // namespace ptd

@@ -25,16 +25,17 @@ __device__ __forceinline__ LossSums block_sums(const LossSums& own) {
   return {loss, block_sum(own.weight, scratch[1])};
 }
 
-// All threads of every block call it once, with the sums of what each thread has seen.
+// All threads of every block call it once, with the sums of what each thread has thread_sums.
 template <class T>
-__device__ __forceinline__ void finish_loss(const LossOutputs<T>& out, const LossSums& seen) {
+__device__ __forceinline__ void finish_loss(const LossOutputs<T>& out,
+                                            const LossSums& thread_sums) {
   const unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.y * gridDim.x + blockIdx.x;
   if (out.losses) {
     if (block == 0 && threadIdx.x == 0) *out.total_weight = T(0);
     return;
   }
   __shared__ bool is_last;
-  LossSums sums = block_sums(seen);
+  LossSums sums = block_sums(thread_sums);
   if (threadIdx.x == 0) {
     out.partials[2 * block] = sums.loss;
     out.partials[2 * block + 1] = sums.weight;

@@ -10,7 +10,8 @@ namespace ptd {
 template <class T>
 constexpr int64_t kMostClasses = int64_t(kBlockPerSampleThreads) * kBlockPerSampleItems<T>;
 
-// The mapping of samples to threads, from the sizes alone: sums come out the same every time.
+// The mapping of samples to threads. It follows from the sizes and the device, so that sums come
+// out the same every time on a device.
 struct ColumnPlan {
   enum Mapping { kThreadPerSample, kWarpPerSample, kBlockPerSample } mapping;
   dim3 grid;
@@ -32,9 +33,10 @@ struct ColumnPlan {
       const dim3 grid(blocks_for(samples, kLabelChunk), unsigned(classes + 1));
       return {kWarpPerSample, grid, kColumnThreads, column};
     }
-    const int64_t most = int64_t(kBlocksPerMultiprocessor) * device_properties().multiprocessors;
-    const dim3 grid(blocks_for(samples < most ? samples : most, 1));
-    return {kBlockPerSample, grid, whole_warps(ceil_div(classes, kBlockPerSampleItems<T>)), 0};
+    const DeviceProperties& device = device_properties();
+    const unsigned threads = whole_warps(ceil_div(classes, kBlockPerSampleItems<T>));
+    const int64_t most = int64_t(device.multiprocessors) * (device.threads / int(threads));
+    return {kBlockPerSample, dim3(blocks_for(samples < most ? samples : most, 1)), threads, 0};
   }
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }

@@ -110,16 +110,16 @@ struct SampleSums {
         scale(T(1) - batch.smoothing),
         floor(batch.smoothing_floor),
         classes(batch.transition.classes) {
-    T top = -infinity<T>(), open_top = -infinity<T>();
+    T top = -infinity<T>(), column_top = -infinity<T>();
     sample.for_each(group, classes, [&](int v, int) {
       top = max_of(top, sample.z[v]);
-      if (sample.u[v] > T(0)) open_top = max_of(open_top, sample.z[v]);
+      if (sample.u[v] > T(0)) column_top = max_of(column_top, sample.z[v]);
     });
     sums.shift = sums.column_shift = group.max(top);
     if (!(floor > T(0))) {  // smoothing leaves no class out
-      open_top = group.max(open_top);
+      column_top = group.max(column_top);
       // A column without mass keeps the shift: nothing of it overflows, and its sum is zero.
-      if (open_top > -infinity<T>()) sums.column_shift = open_top;
+      if (column_top > -infinity<T>()) sums.column_shift = column_top;
     }
     T exp_sum = T(0), column_sum = T(0);
     sample.for_each(group, classes, [&](int v, int) {

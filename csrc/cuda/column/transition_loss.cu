@@ -1,11 +1,12 @@
+// Launchers of the transition losses; the kernels are in column/kernels.cuh.
 #include "column/transition_loss.cuh"
 
 #include "column/kernels.cuh"
 
 #ifndef __CUDACC_RTC__
 
+#include "column/column_launchers.h"
 #include "column/launch_column.h"
-#include "column/operators.h"
 
 namespace ptd {
 

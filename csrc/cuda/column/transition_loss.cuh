@@ -35,7 +35,7 @@ struct TransitionLoss {
   template <int V, class Group>
   __device__ __forceinline__ void visit(const ColumnBatch<S>& batch, int64_t n, int label,
                                         const Fragment<T, V>& sample, Group& group,
-                                        LossSums& seen) const {
+                                        LossSums& thread_sums) const {
     const SampleSums<T, V, Group> sums(batch, sample, group);
     T loss = sample_terms(rule, sums, label, group).loss, weight = T(0);
     if (label >= 0) {
@@ -46,11 +46,13 @@ struct TransitionLoss {
     }
     if (group.rank() != 0) return;
     if (out.losses) out.losses[n] = loss;
-    seen.loss += double(loss);
-    seen.weight += double(weight);
+    thread_sums.loss += double(loss);
+    thread_sums.weight += double(weight);
   }
 
-  __device__ __forceinline__ void finish(const LossSums& seen) const { finish_loss(out, seen); }
+  __device__ __forceinline__ void finish(const LossSums& thread_sums) const {
+    finish_loss(out, thread_sums);
+  }
 };
 
 template <class S>

@@ -23,7 +23,6 @@ struct TransitionLossCuda : ColumnDevice {
                       const LossResults& results) {
     const char* op = loss_name(options.importance);
     const bool reduced = options.reduction != kNone;
-    if (sizes.samples == 0 && !reduced) return;  // nothing to write
     const OnDevice device(tensors.logits);
     with_storage(tensors.logits, [&]<class S>() {
       using T = Accumulation<S>;

@@ -24,24 +24,32 @@ inline const DeviceProperties& device_properties() {
   cudaGetDevice(&device);
   const std::lock_guard<std::mutex> lock(mutex);
   if (size_t(device) >= known.size()) known.resize(device + 1);
-  if (!known[device]) {
-    auto* found = new DeviceProperties;
-    cudaDeviceGetAttribute(&found->multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    cudaDeviceGetAttribute(&found->threads, cudaDevAttrMaxThreadsPerMultiProcessor, device);
-    cudaDeviceGetAttribute(&found->shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
-    known[device] = found;
+  if (known[device]) return *known[device];
+  const auto ask = [device](int& value, cudaDeviceAttr attribute) {
+    return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess;
+  };
+  static const DeviceProperties kModest{16, 1024, 48 * 1024};  // a launch then reports the error
+  DeviceProperties found{};
+  if (!ask(found.multiprocessors, cudaDevAttrMultiProcessorCount) ||
+      !ask(found.threads, cudaDevAttrMaxThreadsPerMultiProcessor) ||
+      !ask(found.shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor)) {
+    return kModest;
   }
+  known[device] = new DeviceProperties(found);
   return *known[device];
 }
 
-// Bytes of shared memory that a block may take for half of a multiprocessor's threads to be
-// resident; at most what every device grants without a further request.
+// Bytes of dynamic shared memory that a block may take for half of a multiprocessor's threads to
+// be resident; at most what every device grants without a further request, less a kernel's static
+// shared memory.
 inline size_t shared_memory_budget(int threads) {
-  constexpr size_t kGranted = 48 * 1024, kReserved = 1024;  // the system's own, for each block
+  constexpr size_t kGranted = 48 * 1024, kStatic = 1024;
+  constexpr size_t kReserved = 1024;  // by CUDA for each block, from sm_80 on
   const DeviceProperties& device = device_properties();
-  const size_t blocks = size_t(device.threads / 2 / threads);
-  const size_t share = size_t(device.shared) / (blocks > 0 ? blocks : 1) - kReserved;
-  return share < kGranted ? share : kGranted;
+  const int blocks = device.threads / 2 / threads;
+  const size_t per_block = size_t(device.shared) / size_t(blocks > 0 ? blocks : 1);
+  const size_t left = per_block > kReserved ? per_block - kReserved : 0;
+  return left < kGranted - kStatic ? left : kGranted - kStatic;
 }
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,4 +1,4 @@
-// What a kernel file needs that CUDA C++ and plain C++ spell differently.
+// The words that CUDA C++ and plain C++ spell differently.
 //
 // A kernel file includes this header and no other CUDA header; it then compiles
 //   - under nvcc, for a GPU;

@@ -26,8 +26,8 @@ struct Transition {
   }
 };
 
-// Noisy labels. A label that names a class counts, unless it is ignore_index. Any other label than
-// that is bad: it makes the sample's result NaN, and its gradient zero, without stopping the rest.
+// Noisy labels. A label in [0, C) counts unless it equals ignore_index, which is ignored. Any other
+// value is bad: it makes the sample's result NaN, and its gradient zero, without stopping the rest.
 struct Labels {
   const void* data;  // [N] int64 or int32
   int64_t stride;
@@ -37,7 +37,7 @@ struct Labels {
   static constexpr int kIgnored = -1, kBad = -2;
 
   // The class that the label of sample n names, or one of these two.
-  __device__ __forceinline__ int of(int64_t n, int classes) const {
+  __device__ __forceinline__ int class_of(int64_t n, int classes) const {
     const int64_t label = is_int64 ? static_cast<const int64_t*>(data)[n * stride]
                                    : static_cast<const int32_t*>(data)[n * stride];
     if (label == ignore_index) return kIgnored;
@@ -56,6 +56,16 @@ struct MatrixGradient {
   T* entry;         // [N, C], or nullptr where no gradient of the transition is wanted
   T* row;           // [N, C], with slack
   const T* column;  // [N, C], only with slack; or nullptr: [k = y], from the labels
+};
+
+// The gradient of a posterior [N, C], and where the gradients that follow from it go.
+template <class S>
+struct PosteriorGradients {
+  using T = Accumulation<S>;
+
+  const T* grad;             // [N, C], with respect to the posterior
+  S* logits;                 // [N, C] or nullptr
+  MatrixGradient<T> matrix;  // for the gradients of slack, parts and weights
 };
 
 }  // namespace ptd

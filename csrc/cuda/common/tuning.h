@@ -11,7 +11,6 @@ constexpr int kThreadPerSampleClasses = 16;   // at most; a thread keeps all of 
 constexpr int kColumnThreads = 256;           // of a block with several samples
 constexpr int kLabelChunk = 2048;             // samples whose labels one block looks through
 constexpr int kBlockPerSampleThreads = 1024;  // at most
-constexpr int kBlocksPerMultiprocessor = 16;  // at most, of a block per sample
 template <class T>
 constexpr int kWarpPerSampleItems = 16 / int(sizeof(T));  // classes of a lane at most
 template <class T>
@@ -19,7 +18,7 @@ constexpr int kBlockPerSampleItems = sizeof(T) == 4 ? 6 : 2;  // classes of a th
 
 // row_sums/
 constexpr int kSignTableThreads = 512;
-constexpr int kSignTableRows = 8;    // of a block: a sector of the parts
+constexpr int kSignTableRows = 8;    // rows of a block; 8 floats are one sector
 constexpr int kRowSumThreads = 128;  // samples of a block
 constexpr int kRowSumRows = 8;       // rows of T(x) + slack of a block
 constexpr int kRowSumEntries = 4;    // entries evaluated at a time, loaded as one vector
@@ -33,12 +32,12 @@ constexpr int kPosteriorThreads = 128;
 // gradients/
 constexpr int kGradientThreads = 128;
 template <class T>
-constexpr int kGradientParts = 32 / int(sizeof(T));  // accumulators of a thread
+constexpr int kGradientParts = 24 / int(sizeof(T));  // accumulators of a thread
 constexpr int kGradientSamples = 4;                  // samples of a group of lanes at a time
 constexpr int kGradientStagedParts = 32;             // weights staged at a time
-constexpr int kGradientBlocksPerMultiprocessor = 8;  // aimed at
-constexpr int64_t kGradientChunk = 128;              // samples that are worth partial sums
-constexpr int64_t kGradientScratch = 1 << 22;        // numbers of partial sums at most
+constexpr int kGradientBlocksPerMultiprocessor = 8;  // target
+constexpr int64_t kGradientChunk = 128;              // fewest samples of a chunk
+constexpr int64_t kGradientScratch = 1 << 22;        // most partial sums, in numbers
 
 // simplex/: simplex_projection, project_transition and simplex_weights.
 constexpr int kShortRowLanes = 8;      // lanes of a warp for each short row

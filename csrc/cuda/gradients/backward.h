@@ -3,7 +3,7 @@
 
 #include "common/transition_glue.h"
 #include "gradient_tensors.h"
-#include "gradients/gradients.h"
+#include "gradients/gradient_launchers.h"
 
 namespace ptd {
 

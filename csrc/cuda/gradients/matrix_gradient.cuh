@@ -3,7 +3,7 @@
 
 #include "common/reductions.cuh"
 #include "common/tuning.h"
-#include "gradients/gradients.h"
+#include "gradients/gradient_launchers.h"
 #include "math/revision.h"
 
 namespace ptd {
@@ -18,7 +18,7 @@ struct ColumnFactor {
   __device__ __forceinline__ ColumnFactor(const MatrixGradient<T>& grad, const Labels& labels,
                                           int64_t n, int classes)
       : column(grad.column ? grad.column + n * classes : nullptr),
-        label(grad.column ? 0 : labels.of(n, classes)) {}
+        label(grad.column ? 0 : labels.class_of(n, classes)) {}
 
   __device__ __forceinline__ bool counts() const { return label >= 0; }
   __device__ __forceinline__ T at(int k) const {
@@ -28,7 +28,8 @@ struct ColumnFactor {
 
 // dL/dM_ik of an entry that is not clamped. Entries may be infinite where the factor is zero.
 template <bool kSlack, class T>
-__device__ __forceinline__ T open_gradient(const MatrixGradient<T>& grad, T factor, int64_t at) {
+__device__ __forceinline__ T unclamped_gradient(const MatrixGradient<T>& grad, T factor,
+                                                int64_t at) {
   const T entry = factor == T(0) ? T(0) : factor * grad.entry[at];
   return kSlack ? entry - grad.row[at] : entry;
 }

@@ -9,14 +9,14 @@
 
 namespace ptd {
 
-// Where a block's sums go; blockIdx.y is the chunk. Absent ones are nullptr.
+// Destinations of a block's sums; blockIdx.y is the chunk. Absent ones are nullptr.
 template <class T>
 struct PartialSums {
   T* slack;    // [chunks, C, C], by column
   T* columns;  // [chunks, C, R, C]
 };
 
-// Grid: [C tiles of classes, chunks, tiles of parts].
+// Grid: [C x class tiles, sample chunks, part tiles].
 template <class T, bool kSlack>
 __global__ void __launch_bounds__(kGradientThreads, 8)
     part_gradients(Transition<T> transition, Labels labels, MatrixGradient<T> grad,
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kGradientThreads, 8)
   const auto add = [&](int64_t n) {
     const ColumnFactor<T> factor(grad, labels, n, classes);
     if (!factor.counts() || (!kSlack && factor.at(k) == T(0))) return;
-    const T dm = open_gradient<kSlack>(grad, factor.at(k), n * classes + i);
+    const T dm = unclamped_gradient<kSlack>(grad, factor.at(k), n * classes + i);
     slack_sum += dm;
     if (!sums.columns) return;
 #pragma unroll
@@ -96,17 +96,17 @@ __global__ void __launch_bounds__(kGradientThreads, 8)
     return sum;
   };
   const bool writes = group == 0 && inside;
-  const int64_t column = int64_t(blockIdx.y) * classes + k;
+  const int64_t column_index = int64_t(blockIdx.y) * classes + k;
   if (sums.slack && first_part == 0) {
     const T sum = total(slack_sum);
-    if (writes) sums.slack[column * classes + i] = sum;
+    if (writes) sums.slack[column_index * classes + i] = sum;
   }
   if (!sums.columns) return;
 #pragma unroll
   for (int p = 0; p < kParts; ++p) {
     const T sum = total(part_sums[p]);
     const int j = first_part + p;
-    if (writes && j < parts) sums.columns[(column * parts + j) * classes + i] = sum;
+    if (writes && j < parts) sums.columns[(column_index * parts + j) * classes + i] = sum;
   }
 }
 

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kGradientThreads, 8)
           }
           if (m <= T(0)) continue;
         }
-        const T dm = open_gradient<kSlack>(grad, factor_k, n * classes + i);
+        const T dm = unclamped_gradient<kSlack>(grad, factor_k, n * classes + i);
 #pragma unroll
         for (int p = 0; p < kParts; ++p) {
           if (first_part + p < parts) sums[p] += column[int64_t(first_part + p) * classes + i] * dm;

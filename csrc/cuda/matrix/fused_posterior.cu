@@ -7,7 +7,7 @@
 //   d_i = sum_k T_ik G_k,   dz_i = g_i (d_i - <g, d>),   entry_i = g_i / r_i,   row_i = entry_i d_i
 //
 // N (2 C + R) numbers must move, with slack N C row sums more; backward N (3 C + R), and the
-// factors entry and row where they are asked for.
+// factors entry and row where they are requested.
 #include "matrix/posterior_launchers.h"
 
 #include "matrix/sample_tile.cuh"
@@ -66,7 +66,8 @@ struct FusedSamples {
     return (first + s) * transition.classes + k;
   }
 
-  // Entry (i, k) of T(x), with slack clamped and normalised by the row sums, which are one else.
+  // Entry (i, k) of T(x), with slack clamped and normalised by the row sums, which are 1 without
+  // slack.
   __device__ __forceinline__ SampleTile<T> row(int i, SampleTile<T>& row_sum) const {
     const int classes = transition.classes;
     SampleTile<T> m = filled_tile(is_class ? transition.slack_at(i, k) : T(0));
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kFusedPosteriorThreads, 4)
 template <class S>
 __global__ void __launch_bounds__(kFusedPosteriorThreads, 4)
     fused_posterior_backward(Rows<const S> logits, Transition<Accumulation<S>> transition,
-                             NoisyPosteriorGradients<S> grads) {
+                             PosteriorGradients<S> grads) {
   using T = Accumulation<S>;
   PTD_DYNAMIC_SHARED(T, shared);
   const FusedSamples<S> samples(transition, logits, shared);
@@ -172,7 +173,7 @@ template <class S>
 cudaError_t launch_fused_posterior_backward(const FusedPosteriorPlan& plan,
                                             const Rows<const S>& logits,
                                             const Transition<Accumulation<S>>& transition,
-                                            const NoisyPosteriorGradients<S>& grads,
+                                            const PosteriorGradients<S>& grads,
                                             cudaStream_t stream) {
   PTD_LAUNCH(fused_posterior_backward<S>, plan.blocks, kFusedPosteriorThreads, plan.shared, stream,
              logits, transition, grads);
@@ -185,7 +186,7 @@ cudaError_t launch_fused_posterior_backward(const FusedPosteriorPlan& plan,
       Accumulation<S>*, Accumulation<S>*, cudaStream_t);                                   \
   template cudaError_t launch_fused_posterior_backward<S>(                                 \
       const FusedPosteriorPlan&, const Rows<const S>&, const Transition<Accumulation<S>>&, \
-      const NoisyPosteriorGradients<S>&, cudaStream_t);
+      const PosteriorGradients<S>&, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(Half)
 PTD_INSTANTIATE(BFloat16)

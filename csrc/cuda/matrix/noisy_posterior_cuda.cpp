@@ -18,21 +18,8 @@ std::optional<FusedPosteriorPlan> fused_plan(const Sizes& sizes) {
   return plan;
 }
 
-// The product with the clamped matrix whose entries lie in `matrices`; the caller sets the rest.
-template <class T>
-ClampedProduct<T> clamped_product_of(const Transition<T>& transition, const T* matrices,
-                                     const Rows<const T>& slack) {
-  ClampedProduct<T> product{};
-  product.weights = transition.weights;
-  product.matrices = matrices;
-  product.slack = slack;
-  product.samples = transition.samples;
-  product.classes = transition.classes;
-  product.parts = transition.parts;
-  return product;
-}
-
-// out_k = sum_i g_i / r_i max(M_ik, 0), and the share of uniform rows.
+// out_k = sum_i g_i / r_i max(M_ik, 0), plus the mass of rows without a positive entry, which are
+// uniform.
 template <class S>
 void forward_with_slack(const Sizes& sizes, const Tensor& logits,
                         const Transition<Accumulation<S>>& transition, const Tensor& parts,
@@ -46,10 +33,11 @@ void forward_with_slack(const Sizes& sizes, const Tensor& logits,
                                              pointer<T>(scaled), pointer<T>(uniform), sizes.samples,
                                              sizes.classes, stream));
   const Tensor rows = parts_by_row(parts);
-  auto product = clamped_product_of(transition, pointer<const T>(rows), transition.slack);
-  product.factors = pointer<const T>(scaled);
-  product.start = pointer<const T>(uniform);
-  product.out = pointer<T>(posterior);
+  Transition<T> by_row = transition;
+  by_row.columns = pointer<const T>(rows);
+  by_row.slack = {transition.slack.data, transition.slack.stride, transition.slack.row_stride};
+  const ClampedProduct<T> product{by_row, pointer<const T>(scaled), pointer<const T>(uniform),
+                                  pointer<T>(posterior)};
   check_launch(kOp, launch_clamped_product(product, stream));
 }
 
@@ -57,19 +45,15 @@ void forward_with_slack(const Sizes& sizes, const Tensor& logits,
 template <class S>
 cudaError_t backward_with_slack(const Sizes& sizes, const Tensor& logits,
                                 const Transition<Accumulation<S>>& transition,
-                                const Accumulation<S>* row_sums,
-                                const NoisyPosteriorGradients<S>& grads, cudaStream_t stream) {
+                                const Accumulation<S>* row_sums, const PosteriorGradients<S>& grads,
+                                cudaStream_t stream) {
   using T = Accumulation<S>;
-  const Tensor pulled =
+  const Tensor row_dots =
       empty({sizes.samples, sizes.classes}, accumulation_type(logits.scalar_type()), logits);
-  const Rows<const T>& slack = transition.slack;
-  auto product = clamped_product_of(transition, transition.columns,
-                                    {slack.data, slack.stride, slack.row_stride});
-  product.factors = grads.grad;
-  product.out = pointer<T>(pulled);
+  const ClampedProduct<T> product{transition, grads.grad, nullptr, pointer<T>(row_dots)};
   check_launch(kOp, launch_clamped_product(product, stream));
-  return launch_posterior_gradients(rows_of<S>(logits), row_sums, pointer<const T>(pulled), grads,
-                                    sizes.samples, sizes.classes, stream);
+  return launch_noisy_posterior_gradients(rows_of<S>(logits), row_sums, pointer<const T>(row_dots),
+                                          grads, sizes.samples, sizes.classes, stream);
 }
 
 std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights, Tensor parts,
@@ -117,7 +101,7 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
     }
     const TransitionInputs<T> inputs(sizes, weights, parts, slack);
     const auto launch = [&](S* grad_logits, const MatrixGradient<T>& matrix) {
-      const NoisyPosteriorGradients<S> grads{pointer<const T>(dense_grad), grad_logits, matrix};
+      const PosteriorGradients<S> grads{pointer<const T>(dense_grad), grad_logits, matrix};
       if constexpr (!std::is_same_v<S, double>) {
         if (plan) {
           return launch_fused_posterior_backward(*plan, rows_of<S>(logits), inputs.view, grads,

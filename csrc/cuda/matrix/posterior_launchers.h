@@ -12,28 +12,15 @@
 
 namespace ptd {
 
-// The arguments of the backward pass, and its results; absent ones are nullptr.
-template <class S>
-struct NoisyPosteriorGradients {
-  using T = Accumulation<S>;
-
-  const T* grad;             // [N, C], with respect to the posterior
-  S* logits;                 // [N, C]
-  MatrixGradient<T> matrix;  // its column is grad
-};
-
-// The product of [N, B] factors with the clamped matrix, entry (b, a) of which is
-// max(slack(b, a) + sum_j h_j matrices[b][j][a], 0).
+// The product of factors [N, B] with a clamped matrix, entry (b, a) of which is
+// max(slack(b, a) + sum_j h_j columns[b][j][a], 0). With b = k and a = i the matrix is T(x) + slack
+// read by column; with rows in place of columns, and slack transposed, it is read by row.
 template <class T>
 struct ClampedProduct {
-  Rows<const T> weights;  // h, [N, R]; absent: one part of weight one
-  const T* matrices;      // [B, R, A]
-  Rows<const T> slack;    // [B, A]
-  const T* factors;       // [N, B]
-  const T* start;         // [N] to add the product to, or nullptr
-  T* out;                 // [N, A]
-  int64_t samples;
-  int classes, parts;  // B = A = C, R
+  Transition<T> transition;  // its columns are [B, R, A], its slack [A, B]; A = B = C
+  const T* factors;          // [N, B]
+  const T* start;            // [N] to add the product to, or nullptr
+  T* out;                    // [N, A]
 };
 
 #ifndef __CUDACC_RTC__
@@ -58,7 +45,7 @@ template <class S>
 cudaError_t launch_fused_posterior_backward(const FusedPosteriorPlan& plan,
                                             const Rows<const S>& logits,
                                             const Transition<Accumulation<S>>& transition,
-                                            const NoisyPosteriorGradients<S>& grads,
+                                            const PosteriorGradients<S>& grads,
                                             cudaStream_t stream);
 
 // scaled_i = g_i / r_i, zero where r_i = 0; uniform = sum of g_i / C over the rows with r_i = 0.
@@ -74,11 +61,11 @@ cudaError_t launch_clamped_product(const ClampedProduct<T>& product, cudaStream_
 
 // dz and the factors of dL/dM from pulled_i = sum_k max(M_ik, 0) grad_k.
 template <class S>
-cudaError_t launch_posterior_gradients(const Rows<const S>& logits,
-                                       const Accumulation<S>* row_sums,  // [N, C]
-                                       const Accumulation<S>* pulled,    // [N, C]
-                                       const NoisyPosteriorGradients<S>& grads, int64_t samples,
-                                       int64_t classes, cudaStream_t stream);
+cudaError_t launch_noisy_posterior_gradients(const Rows<const S>& logits,
+                                             const Accumulation<S>* row_sums,  // [N, C]
+                                             const Accumulation<S>* row_dots,  // [N, C]
+                                             const PosteriorGradients<S>& grads, int64_t samples,
+                                             int64_t classes, cudaStream_t stream);
 
 #endif
 

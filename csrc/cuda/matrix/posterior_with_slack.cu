@@ -2,11 +2,12 @@
 // [N, C] numbers between them.
 //
 //   forward   row_sums -> r    softmax_over_rows -> g / r    clamped_product -> out
-//   backward  clamped_product with the gradient -> r d       posterior_gradients -> dz, entry, row
+//   backward  clamped_product with the gradient -> r d       noisy_posterior_gradients -> dz,
+//   entry, row
 //
-// softmax_over_rows and posterior_gradients have a warp per sample; they move N (3 C + 1) and up to
-// N 6 C numbers. In clamped_product a thread has one column a of kPosteriorSamples samples; a
-// block's warps have the same columns, so that entries of the matrices are in L1 for all but one.
+// softmax_over_rows and noisy_posterior_gradients have a warp per sample; they move N (3 C + 1) and
+// up to N 6 C numbers. In clamped_product a thread has one column a of kPosteriorSamples samples; a
+// block's warps have the same columns, so that three of four warps hit L1.
 // N (2 C + R) numbers must move, R C^2 comes from L2 for every block: N R C^2 multiply-adds.
 #include "matrix/posterior_launchers.h"
 #include "matrix/sample_tile.cuh"
@@ -49,56 +50,57 @@ __global__ void __launch_bounds__(kPosteriorThreads)
   const int64_t n = int64_t(blockIdx.x) * kPosteriorWarps + warp_id();
   if (n >= samples) return;  // a whole warp
   const WarpSoftmax<S> g(logits, n, classes);
-  T share = T(0);
+  T uniform_mass = T(0);
   for (int i = lane_id(); i < classes; i += kWarp) {
     const T row_sum = row_sums[n * classes + i], g_i = g[i];
-    // A row without a positive entry is uniform: its share is the same in every column.
-    if (row_sum == T(0)) share += g_i / T(classes);
+    // A row without a positive entry is uniform: it adds the same to every column.
+    if (row_sum == T(0)) uniform_mass += g_i / T(classes);
     scaled[n * classes + i] = g_i * inverse_row_sum(row_sum);
   }
-  share = lanes_sum<kWarp>(share);
-  if (lane_id() == 0) uniform[n] = share;
+  uniform_mass = lanes_sum<kWarp>(uniform_mass);
+  if (lane_id() == 0) uniform[n] = uniform_mass;
 }
 
 template <class T>
 __global__ void __launch_bounds__(kPosteriorThreads, 8)
-    clamped_product(ClampedProduct<T> product, bool staged) {  // whether shared memory has h
+    clamped_product(ClampedProduct<T> product, bool staged) {  // true if h is in shared memory
   constexpr int kSamples = kPosteriorSamples;
   PTD_DYNAMIC_SHARED(SampleTile<T>, shared);  // [warps, R]
-  const int classes = product.classes, parts = product.parts;
+  const Transition<T>& transition = product.transition;
+  const int64_t samples = transition.samples;
+  const int classes = transition.classes, parts = transition.parts;
   const int64_t block_first = int64_t(blockIdx.x) * kPosteriorWarps * kSamples;
-  const Transition<T> weights{product.weights, nullptr, {}, product.samples, classes, parts};
-  if (staged) stage_weights(weights, block_first, kPosteriorWarps * kSamples, shared);
+  if (staged) stage_weights(transition, block_first, kPosteriorWarps * kSamples, shared);
   __syncthreads();
   const int64_t first = block_first + warp_id() * kSamples;
   const int a = static_cast<int>(blockIdx.y) * kWarp + lane_id();
-  if (a >= classes || first >= product.samples) return;
+  if (a >= classes || first >= samples) return;
 
   SampleTile<T> sum = filled_tile(T(0));
   for (int b = 0; b < classes; ++b) {
-    SampleTile<T> m = filled_tile(load_at<T>(product.slack, b, a));
-    const T* matrix = product.matrices + int64_t(b) * parts * classes + a;
+    SampleTile<T> m = filled_tile(transition.slack_at(a, b));
+    const T* matrix = transition.column(b) + a;
     if (staged) {
       add_parts(shared + warp_id() * parts, matrix, classes, parts, m);
     } else {
       for (int j = 0; j < parts; ++j) {
 #pragma unroll
         for (int s = 0; s < kSamples; ++s) {
-          if (first + s < product.samples) {
-            m.of[s] += weights.weight(first + s, j) * matrix[int64_t(j) * classes];
+          if (first + s < samples) {
+            m.of[s] += transition.weight(first + s, j) * matrix[int64_t(j) * classes];
           }
         }
       }
     }
 #pragma unroll
     for (int s = 0; s < kSamples; ++s) {
-      if (first + s >= product.samples) break;
+      if (first + s >= samples) break;
       sum.of[s] += product.factors[(first + s) * classes + b] * clamp_entry(m.of[s]);
     }
   }
 #pragma unroll
   for (int s = 0; s < kSamples; ++s) {
-    if (first + s >= product.samples) break;
+    if (first + s >= samples) break;
     const T start = product.start ? product.start[first + s] : T(0);
     product.out[(first + s) * classes + a] = start + sum.of[s];
   }
@@ -106,20 +108,20 @@ __global__ void __launch_bounds__(kPosteriorThreads, 8)
 
 template <class S>
 __global__ void __launch_bounds__(kPosteriorThreads)
-    posterior_gradients(Rows<const S> logits,                          // [N, C]
-                        const Accumulation<S>* __restrict__ row_sums,  // [N, C]
-                        const Accumulation<S>* __restrict__ pulled,    // [N, C]
-                        NoisyPosteriorGradients<S> grads, int64_t samples, int classes) {
+    noisy_posterior_gradients(Rows<const S> logits,                          // [N, C]
+                              const Accumulation<S>* __restrict__ row_sums,  // [N, C]
+                              const Accumulation<S>* __restrict__ row_dots,  // [N, C]
+                              PosteriorGradients<S> grads, int64_t samples, int classes) {
   using T = Accumulation<S>;
   const int64_t n = int64_t(blockIdx.x) * kPosteriorWarps + warp_id();
   if (n >= samples) return;  // a whole warp
   const int64_t at = n * classes;
   const WarpSoftmax<S> g(logits, n, classes);
-  T of_uniform = T(0), mean = T(0);  // d_i of a uniform row; <g, d>
-  for (int k = lane_id(); k < classes; k += kWarp) of_uniform += grads.grad[at + k];
-  of_uniform = lanes_sum<kWarp>(of_uniform) / T(classes);
+  T uniform_d = T(0), mean = T(0);  // d_i of a uniform row; <g, d>
+  for (int k = lane_id(); k < classes; k += kWarp) uniform_d += grads.grad[at + k];
+  uniform_d = lanes_sum<kWarp>(uniform_d) / T(classes);
   const auto d = [&](int i) {
-    return normalised_entry(pulled[at + i], row_sums[at + i], of_uniform);
+    return normalised_entry(row_dots[at + i], row_sums[at + i], uniform_d);
   };
   for (int i = lane_id(); i < classes; i += kWarp) mean += g[i] * d(i);
   mean = lanes_sum<kWarp>(mean);
@@ -146,22 +148,24 @@ cudaError_t launch_softmax_over_rows(const Rows<const S>& logits, const Accumula
 
 template <class T>
 cudaError_t launch_clamped_product(const ClampedProduct<T>& product, cudaStream_t stream) {
-  const size_t bytes = size_t(product.parts) * kPosteriorWarps * sizeof(SampleTile<T>);
+  const Transition<T>& transition = product.transition;
+  const size_t bytes = size_t(transition.parts) * kPosteriorWarps * sizeof(SampleTile<T>);
   const bool staged = bytes <= shared_memory_budget(kPosteriorThreads);
-  const dim3 grid(blocks_for(product.samples, kPosteriorWarps * kPosteriorSamples),
-                  blocks_for(product.classes, kWarp));
+  const dim3 grid(blocks_for(transition.samples, kPosteriorWarps * kPosteriorSamples),
+                  blocks_for(transition.classes, kWarp));
   PTD_LAUNCH(clamped_product<T>, grid, kPosteriorThreads, staged ? bytes : 0, stream, product,
              staged);
   return cudaGetLastError();
 }
 
 template <class S>
-cudaError_t launch_posterior_gradients(const Rows<const S>& logits, const Accumulation<S>* row_sums,
-                                       const Accumulation<S>* pulled,
-                                       const NoisyPosteriorGradients<S>& grads, int64_t samples,
-                                       int64_t classes, cudaStream_t stream) {
-  PTD_LAUNCH(posterior_gradients<S>, blocks_for(samples, kPosteriorWarps), kPosteriorThreads, 0,
-             stream, logits, row_sums, pulled, grads, samples, int(classes));
+cudaError_t launch_noisy_posterior_gradients(const Rows<const S>& logits,
+                                             const Accumulation<S>* row_sums,
+                                             const Accumulation<S>* row_dots,
+                                             const PosteriorGradients<S>& grads, int64_t samples,
+                                             int64_t classes, cudaStream_t stream) {
+  PTD_LAUNCH(noisy_posterior_gradients<S>, blocks_for(samples, kPosteriorWarps), kPosteriorThreads,
+             0, stream, logits, row_sums, row_dots, grads, samples, int(classes));
   return cudaGetLastError();
 }
 
@@ -171,9 +175,9 @@ template cudaError_t launch_clamped_product<double>(const ClampedProduct<double>
   template cudaError_t launch_softmax_over_rows<S>(const Rows<const S>&, const Accumulation<S>*, \
                                                    Accumulation<S>*, Accumulation<S>*, int64_t,  \
                                                    int64_t, cudaStream_t);                       \
-  template cudaError_t launch_posterior_gradients<S>(                                            \
+  template cudaError_t launch_noisy_posterior_gradients<S>(                                      \
       const Rows<const S>&, const Accumulation<S>*, const Accumulation<S>*,                      \
-      const NoisyPosteriorGradients<S>&, int64_t, int64_t, cudaStream_t);
+      const PosteriorGradients<S>&, int64_t, int64_t, cudaStream_t);
 PTD_INSTANTIATE(float)
 PTD_INSTANTIATE(double)
 PTD_INSTANTIATE(Half)

@@ -18,10 +18,10 @@ struct alignas(16) SampleTile {
 // caller synchronises.
 template <class T>
 __device__ __forceinline__ void stage_weights(const Transition<T>& transition, int64_t first,
-                                              int samples,          // a multiple of a tile's
+                                              int count,            // a multiple of a tile's
                                               SampleTile<T>* to) {  // shared, [tiles, R]
   const int parts = transition.parts;
-  for (int e = threadIdx.x; e < samples * parts; e += blockDim.x) {
+  for (int e = threadIdx.x; e < count * parts; e += blockDim.x) {
     const int s = e / parts, j = e % parts;
     const bool inside = first + s < transition.samples;
     to[s / kPosteriorSamples * parts + j].of[s % kPosteriorSamples] =

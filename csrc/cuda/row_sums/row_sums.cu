@@ -2,10 +2,10 @@
 //
 // A thread per sample; a block has kRowSumRows rows, whose entries all its threads read at the same
 // address. Entries that are positive for the whole batch are one product with the weights; those
-// whose sign is not known (row_sums/sign_table.cuh) are evaluated, kRowSumEntries at a time. A
+// of unknown sign (row_sums/sign_table.cuh) are evaluated, kRowSumEntries at a time. A
 // sample whose weights are off the simplex evaluates all entries. N (C + R) numbers must move, and
-// the part of the table that is undecided; R multiply-adds for each undecided entry and sample.
-#include "row_sums/row_sums.h"
+// the unknown part of the table; R multiply-adds for each unknown entry and sample.
+#include "row_sums/row_sum_launchers.h"
 
 #include "row_sums/sign_table.cuh"
 
@@ -17,8 +17,7 @@ struct alignas(kRowSumEntries * sizeof(T) < 16 ? kRowSumEntries * sizeof(T) : 16
   T of[kRowSumEntries];
 };
 
-// The weights of a thread's sample: in shared memory if they were staged there, else where they
-// are.
+// The weights of a thread's sample, in shared or in global memory.
 template <class T>
 struct SampleWeights {
   const T* data;
@@ -38,17 +37,18 @@ struct SampleWeights {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kRowSumThreads, 8)
-    row_sums_of_samples(Transition<T> transition, SignTable<T> table,
-                        T* __restrict__ row_sums,  // [N, C]
-                        bool staged) {  // shared memory holds the weights: always if there are none
-  PTD_DYNAMIC_SHARED(T, shared_weights);  // [R, kRowSumThreads]
+__global__ void __launch_bounds__(kRowSumThreads, 8) row_sums_of_samples(
+    Transition<T> transition, SignTable<T> table,
+    T* __restrict__ row_sums,  // [N, C]
+    bool staged) {  // true if shared memory holds the weights; must be if they are absent
+  constexpr int kPitch = kRowSumThreads + 1;  // neighbouring parts are in neighbouring banks
+  PTD_DYNAMIC_SHARED(T, shared_weights);      // [R, kPitch]
   const int classes = transition.classes, parts = transition.parts;
   const int64_t block_first = int64_t(blockIdx.x) * kRowSumThreads;
   if (staged) {
     for (int e = threadIdx.x; e < kRowSumThreads * parts; e += kRowSumThreads) {
       const int64_t n = block_first + e / parts;
-      shared_weights[e % parts * kRowSumThreads + e / parts] =
+      shared_weights[e % parts * kPitch + e / parts] =
           n < transition.samples ? transition.weight(n, e % parts) : T(0);
     }
     __syncthreads();
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kRowSumThreads, 8)
   if (n >= transition.samples) return;
 
   const Rows<const T>& weights = transition.weights;
-  SampleWeights<T> h{shared_weights + threadIdx.x, kRowSumThreads};
+  SampleWeights<T> h{shared_weights + threadIdx.x, kPitch};
   if (!staged) h = {weights.data + n * weights.row_stride, weights.stride};
   const bool on_simplex = h.on_simplex(parts);
   const int first_row = static_cast<int>(blockIdx.y) * kRowSumRows;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kRowSumThreads, 8)
       sum = table.linear[int64_t(parts) * classes + i];
       for (int j = 0; j < parts; ++j) sum += h[j] * table.linear[int64_t(j) * classes + i];
     }
-    const int count = on_simplex ? table.undecided[i] : classes;
+    const int count = on_simplex ? table.unknown[i] : classes;
     const T* row = table.entries + int64_t(i) * table.tiles * (parts + 1) * kRowSumEntries;
     for (int first = 0; first < count; first += kRowSumEntries) {
       const auto* tile = reinterpret_cast<const EntryTile<T>*>(row + int64_t(first) * (parts + 1));
@@ -95,7 +95,7 @@ cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>&
   if (transition.samples == 0) return cudaSuccess;
   PTD_LAUNCH(sign_table<T>, blocks_for(transition.classes, kSignTableRows), kSignTableThreads, 0,
              stream, transition, table);
-  const size_t bytes = size_t(transition.parts) * kRowSumThreads * sizeof(T);
+  const size_t bytes = size_t(transition.parts) * (kRowSumThreads + 1) * sizeof(T);
   const bool staged = bytes <= shared_memory_budget(kRowSumThreads);
   const dim3 grid(blocks_for(transition.samples, kRowSumThreads),
                   blocks_for(transition.classes, kRowSumRows));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/torch_glue.h"
-#include "row_sums/row_sums.h"
+#include "row_sums/row_sum_launchers.h"
 
 namespace ptd {
 

@@ -8,14 +8,14 @@
 namespace ptd {
 
 // The sign of each entry of T(x) + slack, as far as it is known for the whole batch, and the
-// entries in the order that row sums need them: in every row first those whose sign is not known.
+// entries in the order that row sums need them: in every row first those of unknown sign.
 template <class T>
 struct SignTable {
-  T* linear;       // [R + 1, C]: parts and slack, summed over the entries of a row known positive
-  T* entries;      // [C, tiles, R + 1, kRowSumEntries]: parts and slack of each entry of a row
-  int* undecided;  // [C]: the number of entries of a row whose sign is not known
-  int* places;     // [C, C]: twice the place of entry (i, k) in its row, plus one if positive; by k
-  int tiles;       // of a row
+  T* linear;     // [R + 1, C]: parts and slack, summed over the entries of a row known positive
+  T* entries;    // [C, tiles, R + 1, kRowSumEntries]: parts and slack of each entry of a row
+  int* unknown;  // [C]: the number of entries of a row whose sign is unknown
+  int* slots;    // [C, C] by column: 2 x the index of entry (i, k) in its row, + 1 if positive
+  int tiles;     // of a row
 
 #ifndef __CUDACC_RTC__
   // Numbers of scratch memory that a table takes.
@@ -26,8 +26,8 @@ struct SignTable {
   SignTable(T* scratch, int64_t classes, int64_t parts)
       : linear(scratch),
         entries(linear + (parts + 1) * padded(classes)),
-        undecided(reinterpret_cast<int*>(entries + (parts + 1) * classes * padded(classes))),
-        places(undecided + classes),
+        unknown(reinterpret_cast<int*>(entries + (parts + 1) * classes * padded(classes))),
+        slots(unknown + classes),
         tiles(int(padded(classes) / kRowSumEntries)) {}
 
  private:
