@@ -20,6 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
 from measure import write_csv
 from nvrtc import ARCH, CUDA, assemble, choose_file, compile_to_ptx, defined_kernels
 
@@ -121,6 +122,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from emulator.all_launches import all_launches
 
+    torch.set_num_threads(1)  # for small products, whose threads would wait for each other
     launches = {k: v for k, v in all_launches().items() if re.search(arguments.only, k)}
     sources = {p: p.read_text() for p in sorted(CUDA.rglob("*.cu*")) if p.suffix in (".cu", ".cuh")}
     defined = {name for text in sources.values() for name in defined_kernels(text)}
