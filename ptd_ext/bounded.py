@@ -70,11 +70,13 @@ def check_size(size: int, path: str | os.PathLike[str], limit: int = MAX_BYTES) 
 def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
     """The contents of a file of at most `limit` bytes."""
     path = Path(path)
-    check_size(path.stat().st_size, path, limit)
+    size = path.stat().st_size
+    check_size(size, path, limit)
     with path.open("rb") as file:
-        # The size is checked again, as a pipe and a growing file do not declare theirs.
-        content = file.read(limit + 1)
-    check_size(len(content), path, limit)
+        # Asking for `limit` bytes would allocate them, whatever the file holds.
+        content = file.read(size)
+        if file.read(1):
+            raise ValueError(f"{path} must not grow while it is read; it did.")
     return content
 
 

@@ -118,5 +118,5 @@ def test_other_mistakes(root):
     with pytest.raises(ValueError, match="human_labels needs labels"):
         data.load("cifar10", root, human_labels="worse_label")
     (root / "human.pt").write_bytes((root / "human.pt").read_bytes()[:300])
-    with pytest.raises(ValueError, match="cut off, damaged or not a file of torch.save"):
+    with pytest.raises(ValueError, match="cut off, damaged or not a file of torch"):
         data.load("cifar10", root, labels=root / "human.pt")
