@@ -193,6 +193,8 @@ def test_a_deflated_file_of_torch(tmp_path):
     cifar(tmp_path)
     text = b"\x80\2}X\1\0\0\0aX" + struct.pack("<I", 20 * 16 * MEGABYTE)
     path = bomb(tmp_path / "human.pt", "human/data.pkl", 20, text)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("human/version", b"3\n")
     sentence = r"human\.pt must be stored as torch\.save does it; human/data\.pkl is compressed"
     check(lambda: data.load("cifar10", tmp_path, labels=path), sentence)
     check(lambda: load_weights(torch.nn.Linear(2, 2), path), sentence)
@@ -278,7 +280,12 @@ def test_a_variable_with_an_endless_name(tmp_path):
     start += struct.pack("<II", 1, 1) + struct.pack("<II", 1, size)
     body = zlib.compressobj(0, zlib.DEFLATED, -15)
     packed = b"\x78\x9c" + body.compress(start) + body.flush(zlib.Z_FULL_FLUSH) + ZEROS * 20
-    content = bytes(124) + b"\x00\x01IM" + struct.pack("<II", 15, len(packed)) + packed
+    content = (
+        b"MATLAB 5.0 MAT-file".ljust(124)
+        + b"\x00\x01IM"
+        + struct.pack("<II", 15, len(packed))
+        + packed
+    )
     for part in ("train", "test"):
         (tmp_path / f"{part}_32x32.mat").write_bytes(content)
     check(lambda: data.load("svhn", tmp_path), "a part of a variable has 335,544,320 bytes")

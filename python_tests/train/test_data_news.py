@@ -1,6 +1,5 @@
 """20 Newsgroups and word vectors."""
 
-import base64
 import contextlib
 import io
 import sys
@@ -9,6 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 import torch
+from fuzz.parquet_sample import PARQUET, WORDS
 
 from ptd_ext.train import data
 from ptd_ext.train.data.formats.parquet_words import read_words
@@ -16,21 +16,6 @@ from ptd_ext.train.data.news import words_of
 
 GLOVE = "the 1 2 3\ncat 4 5 6\nunused 7 7 7\ncaf\u00e9 -1 .5 1e-1\nspace 0 0 1\n"
 HEAD = "Newsgroups: sci.space\nSubject: The\n\tcat's\n\n"
-# Written by pyarrow: first pages by dictionary, then plain ones, all of them Snappy.
-PARQUET = base64.b64decode("""
-UEFSMRUEFfQBFawBTBUeFQASAAB6RAMAAAB0aGUBAAAALAIAAABvZgESCGNhdAEHLGRvZwUAAABjYWbDqQEJEHdvcm
-QwEQkAMREJADIRCQAzEQkANBEJADURCQA2EQkkNwUAAAB3b3JkOBUAFRYVGiwVEBUQFQYVBhwAAAALKAIAAAAQAQMD
-iMbCFQAVGBUcLBUQFRAVBhUGHAAAAAwsAgAAABABBAOHqcvtFQAVrAIVnAEsFSAVABUGFQYcAAAAlgE8AgAAACABBQ
-AAAHdvcmQ5Bg0JBDEwFQoAMRUKADIVCgAzFQoANBUKADUVCgA2FQoANxUKADgVChw5AwAAAHRoZQEHCGNhdAEHQg4A
-FQAVGhUeLBUCFQAVBhUGHAAAAA0wAgAAAAIBAwAAAGNhdBUEGSw1ABgGc2NoZW1hFQIAFQwlAhgFaW5kZXglAEwcAA
-AAFkIZHBkcJgAcFQwZNQAGEBkYBWluZGV4FQIWQhakBhbYBCbUASYIKTwVBBUAFQIAFQAVABUEABUAFRAVBAA8FqgC
-GQYZJgBCAAAAFqQGFkImCBbYBAAoIHBhcnF1ZXQtY3BwLWFycm93IHZlcnNpb24gMjYuMC4xGRwcAAAAoQAAAFBBUj
-E=""")
-WORDS = [
-    *["the", ",", "of", "cat", "dog", "café", "the"],
-    *(f"word{k}" for k in range(20)),
-    *["the", "cat"] * 3,
-]
 
 
 def messages(count=10):
@@ -174,6 +159,17 @@ def test_parquet_with_any_byte_changed_ends(tmp_path):
         # Other words or a sentence, and neither another exception nor an endless loop.
         with contextlib.suppress(ValueError):
             assert len(read_words(path)) < 10_000
+
+
+def test_parquet_with_a_word_again_and_again(tmp_path, monkeypatch):
+    path = tmp_path / "words.parquet"
+    path.write_bytes(PARQUET)
+    # Rows of a word in the dictionary cost no bytes, so that their number is what must be bounded.
+    for limit, sentence in (("_MAX_WORDS", "rows of the 33"), ("_MAX_TEXT", "letters")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"ptd_ext.train.data.formats.parquet_words.{limit}", 7)
+            with pytest.raises(ValueError, match=sentence):
+                read_words(path)
 
 
 @pytest.mark.parametrize(
