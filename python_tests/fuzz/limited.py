@@ -72,7 +72,7 @@ def judged(load: Callable[[], Any], names: str = "") -> Outcome:
             cause = cause.__cause__ or cause.__context__
         if any(isinstance(cause, MemoryError) for cause in chain):
             return Outcome("fault", f"MemoryError within {text}")
-        if ours and text.endswith(".") and names in text and len(text) < 2000:
+        if ours and text.endswith((".", "?")) and names in text and len(text) < 2000:
             return Outcome("sentence", text)
         return Outcome("fault", f"no sentence: {type(error).__name__}: {text[:300]}")
     except BaseException as error:

@@ -78,7 +78,17 @@ def number(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[: match.start()] + chance.choice(NUMBERS) + data[match.end() :]
 
 
-KINDS = [flip, truncate, splice, delete, repeat, extreme, extreme, number]
+def digits(data: bytes, other: bytes, chance: random.Random) -> bytes:
+    """Makes a number as large as its width allows; 7 is a digit of octal ones too."""
+    found = list(re.finditer(rb"[0-9]+", data[:65536]))
+    if not found:
+        return extreme(data, other, chance)
+    match = chance.choice(found)
+    largest = chance.choice((b"7", b"9")) * len(match[0])
+    return data[: match.start()] + largest + data[match.end() :]
+
+
+KINDS = [flip, truncate, splice, delete, repeat, extreme, extreme, number, digits]
 Damage = Callable[[bytes], bytes]
 
 
@@ -100,7 +110,14 @@ def within_zip(data: bytes, damage: Damage, chance: random.Random) -> bytes:
 def within_tar(data: bytes, damage: Damage, chance: random.Random) -> bytes:
     """Damages the plain archive, and gives every header a checksum that fits."""
     packed = data[:2] == b"\x1f\x8b"
-    content = bytearray(damage(gzip.decompress(data) if packed else data))
+    content = bytearray(gzip.decompress(data) if packed else data)
+    if chance.random() < 0.5:
+        content[:] = damage(bytes(content))
+    else:
+        # A header is little of an archive, and all that its reader believes.
+        headers = [k for k in range(0, len(content), 512) if content[k + 257 : k + 262] == b"ustar"]
+        start = chance.choice(headers)
+        content[start : start + 512] = damage(bytes(content[start : start + 512]))[:512].ljust(512)
     for start in range(0, len(content) - 511, 512):
         if content[start + 257 : start + 262] == b"ustar":
             block = content[start : start + 512]
