@@ -55,8 +55,9 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
         # Sentences of this module name a file already.
         if type(error) is ValueError and str(error).startswith(str(path)):
             raise
-        sentence = f"{path} is cut off, damaged or not {kind}: {reason(error)}."
-        raise ValueError(sentence) from error
+        raise ValueError(
+            f"{path} is cut off, damaged or not {kind}: {reason(error)}. Mend or replace it."
+        ) from error
 
 
 def check_size(size: int, path: str | os.PathLike[str], limit: int = MAX_BYTES) -> None:

@@ -124,7 +124,7 @@ class ImageFiles:
             if max(width, height) > MAX_RATIO * min(width, height):
                 raise ContentError(
                     f"must be at most {MAX_RATIO} times as long as it is wide; it has "
-                    f"{width} × {height} pixels"
+                    f"{width} × {height} pixels; crop it or leave it out"
                 )
             large = self._one_large if width * height > _LARGE else None
             with large or nullcontext():

@@ -174,7 +174,7 @@ class _Machine:
         elif name == "STACK_GLOBAL":
             attribute, module = _text(stack.pop()), _text(stack.pop())
             stack.append(self._named(module, attribute))
-        elif name == "REDUCE":
+        elif name in ("REDUCE", "NEWOBJ"):
             self._call()
         elif name == "BUILD":
             state = stack.pop()

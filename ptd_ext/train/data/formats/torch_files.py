@@ -97,6 +97,9 @@ class _Saved:
             raise ContentError("is refused: it holds a tensor that no storage can have")
         self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
 
+    def build(self, state: Any) -> None:
+        """A parameter of torch before 0.4 sets whether it needs a gradient, which is not kept."""
+
     def tensor(self) -> Tensor:
         """A view of the storage's memory."""
         size = self.storage.kind.itemsize
@@ -113,10 +116,12 @@ _NAMES = {
     **ARRAYS,
     **{f"torch.{name}Storage": Build(lambda: None) for name in _STORAGES},
     "collections.OrderedDict": Build(lambda: _Dictionary()),
+    "torch._utils._rebuild_tensor": Build(lambda *saved: _Saved(*saved)),
     "torch._utils._rebuild_tensor_v2": Build(
         lambda storage, offset, shape, strides, *_: _Saved(storage, offset, shape, strides)
     ),
     "torch._utils._rebuild_parameter": Build(lambda saved, *_: saved),
+    "torch.nn.parameter.Parameter": Build(lambda saved, *_: saved),
 }
 _KINDS = {_NAMES[f"torch.{name}Storage"]: kind for name, kind in _STORAGES.items()}
 
@@ -126,6 +131,8 @@ def _storages(found: dict[str, _Storage]) -> Callable[[Any], _Storage]:
 
     def storage(saved: Any) -> _Storage:
         kind, key, length = saved[1], saved[2], saved[4]
+        if saved[5:] not in ((), (None,)):
+            raise ContentError("is refused: it holds a view of a storage, as torch 0.3 wrote them")
         if kind not in _KINDS or not isinstance(key, (str, bytes)) or type(length) is not int:
             raise ContentError("is refused: it holds a storage of another kind than numbers")
         key = key.decode("latin-1") if isinstance(key, bytes) else key
