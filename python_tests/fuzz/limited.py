@@ -70,7 +70,8 @@ def judged(load: Callable[[], Any], names: str = "") -> Outcome:
         while cause is not None and len(chain) < 9:
             chain.append(cause)
             cause = cause.__cause__ or cause.__context__
-        if any(isinstance(cause, MemoryError) for cause in chain):
+        # torch raises a RuntimeError where its allocator finds no memory.
+        if any(isinstance(c, MemoryError) or "CPUAllocator" in str(c) for c in chain):
             return Outcome("fault", f"MemoryError within {text}")
         if ours and text.endswith((".", "?")) and names in text and len(text) < 2000:
             return Outcome("sentence", text)
