@@ -16,12 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ptd_ext.bounded import reason, shortened
 from ptd_ext.whole_files import whole_file
 
-__all__ = ["read", "write"]
+__all__ = ["check_header", "read", "write"]
 
 _KEY = "ptd_ext"
 _VERSION = 1
+# The names, shapes and words of a file; those of ptd_ext have some kilobytes.
+_MAX_HEADER = 1 << 20
 
 
 def write(
@@ -51,24 +54,27 @@ def read(
 
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{path} is not a file.")
+    check_header(path)
     try:
         with safe_open(path, framework="pt") as file:
             words = (file.metadata() or {}).get(_KEY)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {error}.") from None
+    except (SafetensorError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} is damaged or no safetensors file: {reason(error)}.") from None
     if words is None:
         raise ValueError(f"{path} was not written by ptd_ext: its header has no {_KEY!r}.")
     try:
-        header = json.loads(words)
+        header = json.loads(words, parse_constant=_no_constant)
         found, version, digest = header["kind"], header["version"], header["sha256"]
         about = dict(header["about"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is damaged: its header cannot be read.") from None
     if found != kind:
-        raise ValueError(f"{path} must hold {kind}; it holds {found}.")
+        raise ValueError(f"{path} must hold {kind}; it holds {shortened(found)}.")
     if version != _VERSION:
-        raise ValueError(f"{path} is of version {version}; this ptd_ext reads version {_VERSION}.")
+        raise ValueError(
+            f"{path} is of version {shortened(version)}; this ptd_ext reads version {_VERSION}."
+        )
     missing = set(names) - set(tensors)
     if missing:
         raise ValueError(f"{path} is damaged: {', '.join(sorted(missing))} missing.")
@@ -77,9 +83,26 @@ def read(
     return tensors, about
 
 
+def _no_constant(name: str) -> None:
+    """NaN and the infinities are none of JSON's numbers, and none that `write` lets through."""
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def check_header(path: str | os.PathLike[str]) -> None:
+    """Raise where a safetensors file declares a header that takes more than a few megabytes."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    # A file that declares more than it has is what safetensors says itself.
+    if _MAX_HEADER < size < os.path.getsize(path):
+        raise ValueError(
+            f"{path} must have a header of at most {_MAX_HEADER:,} bytes; it has {size:,}."
+        )
+
+
 def _digest(tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
     """SHA-256 over the words, and the tensors' names, types, shapes and bytes by rising name."""
-    total = hashlib.sha256(json.dumps(about, sort_keys=True, allow_nan=False).encode())
+    words = json.dumps(about, sort_keys=True, allow_nan=False)
+    total = hashlib.sha256(words.encode("utf-8", "surrogatepass"))
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())

@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from ptd_ext import files
-from ptd_ext.samples import as_ids, as_labels
+from ptd_ext.samples import as_ids, as_labels, as_rows
 
 __all__ = ["LabelNoise", "load_noise", "save_noise"]
 
 _FORMAT = "label noise"
+_TENSORS = ("noisy_labels", "labels", "rows", "ids")
+# Sums of float32 probabilities may be off 1 by this much; those of 3,000 classes are by 1e-6.
+_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -62,22 +65,36 @@ class LabelNoise:
 
 def save_noise(noise: LabelNoise, path: str | PathLike[str]) -> None:
     """Write everything in `noise` to a safetensors file, which is there whole or not at all."""
-    tensors = {name: getattr(noise, name) for name in ("noisy_labels", "labels", "rows", "ids")}
+    tensors = {name: getattr(noise, name) for name in _TENSORS}
     files.write(path, _FORMAT, tensors, {"kind": noise.kind, "settings": noise.settings})
 
 
 def load_noise(path: str | PathLike[str]) -> LabelNoise:
     """Read what :func:`save_noise` wrote; a wrong or damaged file is refused with a sentence."""
-    tensors, about = files.read(path, _FORMAT, ("noisy_labels", "labels", "rows", "ids"))
-    noise = LabelNoise(**tensors, kind=about["kind"], settings=about["settings"])
+    tensors, about = files.read(path, _FORMAT, _TENSORS)
     try:
-        if noise.rows.dim() != 2:
-            raise ValueError(f"rows must be [N, C]; got {list(noise.rows.shape)}.")
-        for labels in (noise.labels, noise.noisy_labels):
-            as_labels(labels, noise.classes)
-            if labels.shape != noise.rows.shape[:1]:
-                raise ValueError(f"labels must be [{len(noise.rows)}]; got {list(labels.shape)}.")
-        as_ids(noise.ids, len(noise.rows), torch.device("cpu"))
+        return _checked(tensors, about)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} holds no usable {_FORMAT}: {error}") from None
-    return noise
+
+
+def _checked(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelNoise:
+    rows = as_rows(tensors["rows"], "rows")
+    samples, classes = rows.shape
+    for name in ("labels", "noisy_labels"):
+        tensors[name], _ = as_labels(tensors[name], classes)
+        if len(tensors[name]) != samples:
+            raise ValueError(f"{name} must be [{samples}]; got {list(tensors[name].shape)}.")
+    tensors["ids"] = as_ids(tensors["ids"], samples, torch.device("cpu"))
+    off = (rows < 0).any(1) | ((rows.sum(1, dtype=torch.float64) - 1).abs() > _TOLERANCE)
+    if off.any():
+        first = int(off.nonzero()[0])
+        raise ValueError(
+            f"rows must be probabilities; row {first} has the sum {float(rows[first].sum()):.6g} "
+            f"and the smallest entry {float(rows[first].min()):.6g}."
+        )
+    kind, settings = about.get("kind"), about.get("settings")
+    if not isinstance(kind, str) or not isinstance(settings, dict):
+        raise ValueError("its header must give the kind of noise and its settings.")
+    tensors = {name: tensors[name] for name in _TENSORS}
+    return LabelNoise(**tensors, kind=kind, settings=settings)

@@ -124,6 +124,9 @@ class PartTransition:
 def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
     if parts.dim() != 3 or parts.shape[1] != parts.shape[2]:
         raise ValueError(f"parts must be [R, C, C]; got {list(parts.shape)}.")
+    if 0 in parts.shape or (basis is not None and 0 in basis.shape):
+        shape = list(parts.shape if 0 in parts.shape else basis.shape)
+        raise ValueError(f"parts and basis must not be empty; got {shape}.")
     if basis is not None and (basis.dim() != 2 or len(basis) != len(parts)):
         raise ValueError(f"basis must be [{len(parts)}, D]; got {list(basis.shape)}.")
     if slack is not None and slack.shape != parts.shape[1:]:
@@ -133,6 +136,8 @@ def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
             raise TypeError(f"{name} must be floating-point; got {tensor.dtype}.")
         if tensor is not None and not tensor.isfinite().all():
             raise ValueError(f"{name} must be finite; it is not.")
+    if (parts < 0).any():
+        raise ValueError(f"parts must not be negative; the smallest entry is {parts.min():.6g}.")
 
 
 def _weight_step(features: Tensor, basis: Tensor) -> Tensor:

@@ -150,10 +150,58 @@ def test_contents_that_do_not_fit(noise, tmp_path):
         (replace(noise, labels=LABELS[:9]), r"labels must be \[60\]; got \[9\]"),
         (replace(noise, ids=LABELS), "ids must be distinct"),
         (replace(noise, rows=noise.rows[0]), r"rows must be \[N, C\]; got \[5\]"),
+        (
+            replace(noise, rows=noise.rows * float("nan")),
+            r"rows must be finite; rows\[0, 0\] is nan",
+        ),
+        (
+            replace(noise, rows=noise.rows * 1.01),
+            "rows must be probabilities; row 0 has the sum 1.01",
+        ),
+        (replace(noise, rows=noise.rows * 3 - 0.4), "rows must be probabilities"),
+        (replace(noise, rows=noise.rows.long()), "rows must be floating-point"),
+        (replace(noise, labels=LABELS > 2), "labels must be whole numbers"),
+        (replace(noise, kind=3), "its header must give the kind of noise"),
     ):
         ptd_ext.save_noise(changed, path)
         with pytest.raises(ValueError, match=f"holds no usable label noise: {sentence}"):
             ptd_ext.load_noise(path)
+
+
+def test_labels_of_few_bits_come_back_as_int64(noise, tmp_path):
+    from dataclasses import replace
+
+    ptd_ext.save_noise(replace(noise, labels=noise.labels.to(torch.uint8)), tmp_path / "noise")
+    loaded = ptd_ext.load_noise(tmp_path / "noise")
+    assert loaded.labels.dtype == torch.int64
+    assert torch.equal(loaded.confusion, noise.confusion)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (torch.full((2, 3, 3), -0.1), "parts must not be negative; the smallest entry is -0.1"),
+        (torch.rand(0, 3, 3), r"parts and basis must not be empty; got \[0, 3, 3\]"),
+        (torch.rand(2, 0, 0), r"must not be empty; got \[2, 0, 0\]"),
+        (torch.full((2, 3, 3), float("inf")), "parts must be finite"),
+    ],
+)
+def test_parts_that_no_transition_has(part_transition, parts, sentence, tmp_path):
+    part_transition.parts, part_transition.basis, part_transition.slack = parts, None, None
+    part_transition.save(tmp_path / "parts")
+    with pytest.raises(ValueError, match=f"parts holds no usable part transition: .*{sentence}"):
+        ptd_ext.PartTransition.load(tmp_path / "parts")
+
+
+def test_headers_that_cost_much(saved):
+    path, load = saved
+    header = json.dumps({"__metadata__": {"ptd_ext": "[" * 100_000}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ValueError, match="is damaged: its header cannot be read"):
+        load(path)
+    path.write_bytes((1 << 21).to_bytes(8, "little") + b" " * (1 << 21) + b"x")
+    with pytest.raises(ValueError, match=r"a header of at most 1,048,576 bytes; it has 2,097,152"):
+        load(path)
 
 
 def test_no_such_place(noise, tmp_path):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ptd_ext.bounded import ContentError, read_bytes, reading, shortened
 from ptd_ext.train.settings import SECTIONS, Settings, describe
 from ptd_ext.whole_files import write_text
 
@@ -20,22 +21,32 @@ else:
 
 __all__ = ["add_flags", "flags_given", "read_config", "write_config", "write_settings"]
 
+# A file of all settings has 3 KB. The time that tomllib takes grows with the square of the length
+# of a dotted key, and settings have none.
+_MAX_FILE, _MAX_DOTS = 1 << 16, 64
+# Whole numbers are counts and seeds, which torch keeps in 64 bits.
+_MAX_NUMBER = 2**63 - 1
 _NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
     """The settings that a TOML file gives, with or without its sections."""
-    try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"There is no configuration file {path}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a TOML file: {error}") from None
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no configuration file {path}.")
+    with reading(path, "a TOML file"):
+        text = read_bytes(path, _MAX_FILE).decode("utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.count(".") > _MAX_DOTS:
+                raise ContentError(
+                    f"must have at most {_MAX_DOTS} dots in a line; line {number} has more"
+                )
+        document = tomllib.loads(text)
     values: dict[str, Any] = {}
     for name, value in document.items():
         table = value if isinstance(value, dict) else {name: value}
         if isinstance(value, dict) and name not in SECTIONS:
-            raise ValueError(f"{path} has a section [{name}]; there are {', '.join(SECTIONS)}.")
+            sections = ", ".join(SECTIONS)
+            raise ValueError(f"{path} has a section [{shortened(name)}]; there are {sections}.")
         for key, entry in table.items():
             values[key] = _checked(key, entry, str(path))
     return values
@@ -43,8 +54,11 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, source: str) -> Any:
     if name not in _NAMES:
-        raise ValueError(f"{source} sets {name}, which is no setting. {_nearest(name)}")
+        raise ValueError(f"{source} sets {shortened(name)}, which is no setting. {_nearest(name)}")
     kind = describe(name)["type"]
+    numbers = value if isinstance(value, (list, tuple)) else [value]
+    if any(type(number) is int and abs(number) > _MAX_NUMBER for number in numbers):
+        raise ValueError(f"{source}: {name} must be at most {_MAX_NUMBER}; got a larger number.")
     if kind is float and type(value) is int:
         return float(value)
     if kind in (tuple[int, ...], tuple[float, ...]):
@@ -53,10 +67,15 @@ def _checked(name: str, value: Any, source: str) -> Any:
             type(entry) in (int, number) for entry in value
         ):
             return tuple(number(entry) for entry in value)
-        raise ValueError(f"{source}: {name} must be a list of numbers; got {value!r}.")
+        raise ValueError(f"{source}: {name} must be a list of numbers; got {_quoted(value)}.")
     if type(value) is not kind:
-        raise ValueError(f"{source}: {name} must be {_KINDS[kind]}; got {value!r}.")
+        raise ValueError(f"{source}: {name} must be {_KINDS[kind]}; got {_quoted(value)}.")
     return value
+
+
+def _quoted(value: Any) -> str:
+    """A value as a sentence can give it; a table may be deeper than repr goes."""
+    return type(value).__name__ if isinstance(value, (dict, list)) else shortened(repr(value))
 
 
 _KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
@@ -65,7 +84,7 @@ _KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true o
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, _NAMES, 1)
+    near = get_close_matches(name[:80], _NAMES, 1)
     return f"Did you mean {near[0]}?" if near else "`ptd-ext train --help` lists them."
 
 

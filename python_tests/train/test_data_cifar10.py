@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ptd_ext.train import data
-from ptd_ext.train.data.safe_pickle import read_pickle
+from ptd_ext.train.data.formats.pickles import read_pickle
 
 
 def batch(count, seed):
@@ -94,7 +94,7 @@ def test_archive_is_read_in_place(tmp_path):
     check(data.load("cifar10", path))
     assert os.listdir(tmp_path) == [path.name]
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(ValueError, match="cut off, damaged or no archive"):
+    with pytest.raises(ValueError, match="cut off, damaged or not a tar archive"):
         data.load("cifar10", tmp_path)
 
 
@@ -126,8 +126,8 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path, protocol):
         # Attributes of what a name stands for cannot be set.
         (b"\x80\x02c_codecs\nencode\n}U\x01aK\x01sb.", "sets attributes"),
         (pickle.dumps([1], 2), "must hold a dictionary; it holds list"),
-        (b"", "cut off or damaged"),
-        (pickle.dumps({"a": np.zeros(9)}, 2)[:-20], "cut off or damaged"),
+        (b"", "cut off, damaged or not a pickle"),
+        (pickle.dumps({"a": np.zeros(9)}, 2)[:-20], "cut off, damaged or not a pickle"),
     ],
 )
 def test_pickles_that_are_no_arrays(content, message):
@@ -156,7 +156,7 @@ def test_arrays_come_back(kind, order):
         ("test_batch", pickled(np.zeros((1, 3072)), [1]), "got float64"),
         ("test_batch", pickled(np.zeros((1, 3072), np.uint8), [10]), "0 to 9; got 10"),
         ("test_batch", pickle.dumps({"data": 1}, 2), "'labels' is missing"),
-        ("test_batch", python2_pickled(*batch(2, 0))[:-5000], "cut off or damaged"),
+        ("test_batch", python2_pickled(*batch(2, 0))[:-5000], "cut off, damaged or not a pickle"),
     ],
 )
 def test_wrong_content(tmp_path, name, content, message):

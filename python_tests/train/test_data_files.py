@@ -1,6 +1,7 @@
 """Images that are decoded on the fly: ImageFiles, folders of images, Clothing1M."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_modes(tmp_path, mode):
 
 def test_damaged_and_missing_files_are_named(tmp_path, files, monkeypatch):
     (tmp_path / "ü3.png").write_bytes((tmp_path / "ü3.png").read_bytes()[:60])
-    with pytest.raises(ValueError, match=r"ü3\.png cannot be read"):
+    with pytest.raises(ValueError, match=r"ü3\.png is cut off, damaged or not an image"):
         files[:]
     (tmp_path / "ü3.png").unlink()
     with pytest.raises(FileNotFoundError, match=r"ü3\.png is listed"):
@@ -76,6 +77,28 @@ def test_damaged_and_missing_files_are_named(tmp_path, files, monkeypatch):
         files[0]
     with pytest.raises(ValueError, match="size must be a whole number"):
         ImageFiles(tmp_path, [], 0)
+
+
+def test_large_images_are_decoded_one_at_a_time(files, monkeypatch):
+    monkeypatch.setattr(image_files, "_LARGE", 100)
+    monkeypatch.setattr(image_files, "_THREADS", 4)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    running, most = [], []
+    crop = ImageFiles._cropped
+
+    def slow(self, image):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+        return crop(self, image)
+
+    monkeypatch.setattr(ImageFiles, "_cropped", slow)
+    files[:]
+    assert most == [1] * 6
+    monkeypatch.setattr(image_files, "_LARGE", 10_000)
+    files[:]
+    assert max(most) > 1
 
 
 def test_many_names_take_little_memory():

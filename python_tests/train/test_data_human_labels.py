@@ -89,7 +89,7 @@ def test_another_order_is_noticed(root):
 
 def test_code_in_the_file_is_not_run(root, capsys):
     torch.save({**tables(), "more": Evil()}, root / "human.pt")
-    with pytest.raises(ValueError, match=r"human\.pt is refused: it holds more than arrays"):
+    with pytest.raises(ValueError, match=r"human\.pt is refused: it asks for .*print"):
         data.load("cifar10", root, labels=root / "human.pt")
     assert capsys.readouterr().out == ""
 
@@ -97,8 +97,8 @@ def test_code_in_the_file_is_not_run(root, capsys):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros(5, np.int64), r"6 training samples; got torch.int64 \[5\]"),
-        (np.zeros(6), "whole numbers .*; got torch.float64"),
+        (np.zeros(5, np.int64), r"6 training samples; got \[5\]"),
+        (np.zeros(6), "whole numbers .*; got float64"),
         (np.full(6, 10), "0 to 9; got 10"),
         (np.full(6, -1), "0 to 9; got -1"),
     ],
@@ -118,5 +118,5 @@ def test_other_mistakes(root):
     with pytest.raises(ValueError, match="human_labels needs labels"):
         data.load("cifar10", root, human_labels="worse_label")
     (root / "human.pt").write_bytes((root / "human.pt").read_bytes()[:300])
-    with pytest.raises(ValueError, match="cut off, damaged or of another format"):
+    with pytest.raises(ValueError, match="cut off, damaged or not a file of torch"):
         data.load("cifar10", root, labels=root / "human.pt")

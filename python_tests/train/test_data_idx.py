@@ -127,7 +127,7 @@ def test_wrong_content(tmp_path, name, content, message):
 
 def test_a_header_that_lies_reserves_nothing(tmp_path):
     write(tmp_path, packed=True)
-    lie = bytes((0, 0, 8, 3)) + struct.pack(">3I", 7_000_000, 32, 32) + bytes(100)
+    lie = bytes((0, 0, 8, 3)) + struct.pack(">3I", 700_000, 32, 32) + bytes(100)
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(lie))
     with pytest.raises(ValueError, match="100 follow"):
         data.load("mnist", tmp_path)

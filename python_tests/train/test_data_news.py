@@ -1,6 +1,5 @@
 """20 Newsgroups and word vectors."""
 
-import base64
 import contextlib
 import io
 import sys
@@ -9,28 +8,14 @@ import tarfile
 import numpy as np
 import pytest
 import torch
+from fuzz.parquet_sample import PARQUET, WORDS
 
 from ptd_ext.train import data
+from ptd_ext.train.data.formats.parquet_words import read_words
 from ptd_ext.train.data.news import words_of
-from ptd_ext.train.data.parquet_words import read_words
 
 GLOVE = "the 1 2 3\ncat 4 5 6\nunused 7 7 7\ncaf\u00e9 -1 .5 1e-1\nspace 0 0 1\n"
 HEAD = "Newsgroups: sci.space\nSubject: The\n\tcat's\n\n"
-# Written by pyarrow: first pages by dictionary, then plain ones, all of them Snappy.
-PARQUET = base64.b64decode("""
-UEFSMRUEFfQBFawBTBUeFQASAAB6RAMAAAB0aGUBAAAALAIAAABvZgESCGNhdAEHLGRvZwUAAABjYWbDqQEJEHdvcm
-QwEQkAMREJADIRCQAzEQkANBEJADURCQA2EQkkNwUAAAB3b3JkOBUAFRYVGiwVEBUQFQYVBhwAAAALKAIAAAAQAQMD
-iMbCFQAVGBUcLBUQFRAVBhUGHAAAAAwsAgAAABABBAOHqcvtFQAVrAIVnAEsFSAVABUGFQYcAAAAlgE8AgAAACABBQ
-AAAHdvcmQ5Bg0JBDEwFQoAMRUKADIVCgAzFQoANBUKADUVCgA2FQoANxUKADgVChw5AwAAAHRoZQEHCGNhdAEHQg4A
-FQAVGhUeLBUCFQAVBhUGHAAAAA0wAgAAAAIBAwAAAGNhdBUEGSw1ABgGc2NoZW1hFQIAFQwlAhgFaW5kZXglAEwcAA
-AAFkIZHBkcJgAcFQwZNQAGEBkYBWluZGV4FQIWQhakBhbYBCbUASYIKTwVBBUAFQIAFQAVABUEABUAFRAVBAA8FqgC
-GQYZJgBCAAAAFqQGFkImCBbYBAAoIHBhcnF1ZXQtY3BwLWFycm93IHZlcnNpb24gMjYuMC4xGRwcAAAAoQAAAFBBUj
-E=""")
-WORDS = [
-    *["the", ",", "of", "cat", "dog", "café", "the"],
-    *(f"word{k}" for k in range(20)),
-    *["the", "cat"] * 3,
-]
 
 
 def messages(count=10):
@@ -161,7 +146,7 @@ def test_parquet(tmp_path):
     assert read_words(path) == WORDS
     for damaged in (b"", PARQUET[:200], PARQUET[:4] + bytes(100) + PARQUET[104:], PARQUET[:-12]):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="cannot be read as a Parquet file of words"):
+        with pytest.raises(ValueError, match="cut off, damaged or not a Parquet file of words"):
             read_words(path)
 
 
@@ -174,6 +159,17 @@ def test_parquet_with_any_byte_changed_ends(tmp_path):
         # Other words or a sentence, and neither another exception nor an endless loop.
         with contextlib.suppress(ValueError):
             assert len(read_words(path)) < 10_000
+
+
+def test_parquet_with_a_word_again_and_again(tmp_path, monkeypatch):
+    path = tmp_path / "words.parquet"
+    path.write_bytes(PARQUET)
+    # Rows of a word in the dictionary cost no bytes, so that their number is what must be bounded.
+    for limit, sentence in (("_MAX_WORDS", "rows of the 33"), ("_MAX_TEXT", "letters")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"ptd_ext.train.data.formats.parquet_words.{limit}", 7)
+            with pytest.raises(ValueError, match=sentence):
+                read_words(path)
 
 
 @pytest.mark.parametrize(
@@ -218,10 +214,10 @@ def test_mistakes(root, monkeypatch):
 def test_damaged_archive(root):
     path = root / "20news-19997.tar.gz"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="cut off, damaged or no archive"):
+    with pytest.raises(ValueError, match="cut off, damaged or not a tar archive"):
         data.load("news", root)
-    as_archive(path, "w:gz", [("a.b/1", bytes((1 << 24) + 1))])
-    with pytest.raises(ValueError, match="declares 16,777,217 bytes"):
+    as_archive(path, "w:gz", [("a.b/1", bytes((1 << 22) + 1))])
+    with pytest.raises(ValueError, match="declares 4,194,305 bytes"):
         data.load("news", root)
     as_archive(path, "w:gz", [("a.b/1", b"x")])
     with pytest.raises(ValueError, match="two or more groups"):

@@ -86,7 +86,7 @@ X, Y = np.zeros((4, 3)), np.arange(4) % 2
         ({"x": X, "y": Y, "x_test": X}, "both x_test and y_test, or neither"),
         ({"x": X, "y": Y[:3]}, "x has 4 samples, y 3 labels"),
         ({"x": X, "y": Y, "y_clean": Y[:2]}, "y_clean 2 labels"),
-        ({"x": X, "y": Y - 1}, "must not be negative; got -1"),
+        ({"x": X, "y": Y - 1}, "y of .* must be 0 to 99999; got -1"),
         ({"x": X, "y": Y * 0.5}, r"y of .* whole numbers \[N\]; got float64"),
         ({"x": X.astype(int), "y": Y}, "x of .* must be uint8 images.*; got int64"),
         ({"x": X * np.nan, "y": Y}, "must be finite"),
@@ -102,7 +102,7 @@ def test_wrong_content(tmp_path, arrays, message):
 def test_damaged(tmp_path):
     path = save(tmp_path, x=X, y=Y)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"cut off, damaged or no \.npz"):
+    with pytest.raises(ValueError, match=r"cut off, damaged or not a \.npz"):
         data.load("npz", path)
     with pytest.raises(FileNotFoundError, match="is not a file"):
         data.load("npz", tmp_path)

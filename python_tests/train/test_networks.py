@@ -121,7 +121,7 @@ def test_wrong_weights(tmp_path, capsys):
     with pytest.raises(ValueError, match=r"is refused|is cut off"):
         load()
     torch.save({"fc.weight": Evil()}, path)
-    with pytest.raises(ValueError, match="refused: it holds more than tensors"):
+    with pytest.raises(ValueError, match=r"refused: it asks for .*print"):
         load()
     assert capsys.readouterr().out == ""
     torch.save({"epoch": 3}, path)

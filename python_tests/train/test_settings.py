@@ -81,7 +81,7 @@ def test_the_paper_s_schedule():
         ("learning_rate = 1", "sets learning_rate, which is no setting"),
         ("batchsize = 1", "Did you mean batch_size?"),
         ("[optimizer]\nlr = 1.0", "has a section [optimizer]; there are data, method"),
-        ("lr = ", "is not a TOML file"),
+        ("lr = ", "not a TOML file"),
     ],
 )
 def test_a_wrong_file_gets_a_sentence(tmp_path, text, sentence):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, channel_statistics
+from ptd_ext.bounded import shortened
+from ptd_ext.train.data.dataset import MAX_CLASSES, DataSet, as_labels, channel_statistics
+from ptd_ext.train.data.formats.npy import read_npz
 from ptd_ext.train.data.split import TEST_SHARE, split
 
 __all__ = ["load_npz"]
@@ -36,14 +35,19 @@ def load_npz(root: Path | str | None, seed: int) -> DataSet:
     path = Path(root)
     if not path.is_file():
         raise FileNotFoundError(f"npz needs root to be a .npz file; {path} is not a file.")
-    arrays = _read(path)
+    arrays, held = read_npz(path, lambda held: [name for name in _NAMES if name in held])
     for name in ("x", "y"):
         if name not in arrays:
-            raise ValueError(f"{path} must hold x and y; it holds {', '.join(arrays) or 'none'}.")
+            names = shortened(", ".join(held) or "none")
+            raise ValueError(f"{path} must hold x and y; it holds {names}.")
     if ("x_test" in arrays) != ("y_test" in arrays):
         raise ValueError(f"{path} must hold both x_test and y_test, or neither.")
     inputs = {name: _inputs(arrays[name], name, path) for name in ("x", "x_test") if name in arrays}
-    labels = {name: _labels(a, name, path) for name, a in arrays.items() if name.startswith("y")}
+    labels = {
+        name: as_labels(array, f"{name} of {path}", 0, MAX_CLASSES - 1)
+        for name, array in arrays.items()
+        if name.startswith("y")
+    }
     for one, other in (("x", "y"), ("x", "y_clean"), ("x_test", "y_test")):
         if other in labels and len(inputs[one]) != len(labels[other]):
             raise ValueError(
@@ -51,7 +55,7 @@ def load_npz(root: Path | str | None, seed: int) -> DataSet:
                 f"{other} {len(labels[other]):,} labels."
             )
     x, y, clean = inputs["x"], labels["y"], labels.get("y_clean")
-    classes = max(int(part.max()) for part in labels.values() if len(part)) + 1
+    classes = max((int(part.max()) for part in labels.values() if len(part)), default=0) + 1
     if "x_test" in inputs:
         test_inputs, test_labels = inputs["x_test"], labels["y_test"]
     else:
@@ -71,52 +75,6 @@ def load_npz(root: Path | str | None, seed: int) -> DataSet:
     )
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [name for name in _NAMES if f"{name}.npy" in archive.namelist()]
-            total = sum(archive.getinfo(f"{name}.npy").file_size for name in members)
-            if total > memory:
-                raise _RefusedError(
-                    f"declares {total:,} bytes, but this machine's memory is {memory:,}"
-                )
-            for name in members:
-                _check_header(archive, name)
-        with np.load(path, allow_pickle=False) as content:
-            return {name: content[name] for name in members}
-    except _RefusedError as error:
-        raise ValueError(f"{path} {error}.") from None
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is cut off, damaged or no .npz file: {error}.") from None
-
-
-class _RefusedError(Exception):
-    """The file is intact, and yet not to be loaded."""
-
-
-def _check_header(archive: zipfile.ZipFile, name: str) -> None:
-    """Refuse objects, and a shape that does not fit the bytes that the archive holds of it."""
-    size = archive.getinfo(f"{name}.npy").file_size
-    with archive.open(f"{name}.npy") as file:
-        version = np.lib.format.read_magic(file)
-        reader = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }.get(version)
-        if reader is None:
-            raise _RefusedError(
-                f"holds {name} in version {version} of the format, which is for names"
-            )
-        shape, _, kind = reader(file)
-    if kind.hasobject:
-        raise _RefusedError(f"must hold numbers; {name} holds Python objects, which could run code")
-    if int(np.prod(shape, dtype=object)) * kind.itemsize > size:
-        raise _RefusedError(
-            f"is damaged: {name} is {list(shape)}, more than its {size:,} bytes hold"
-        )
-
-
 def _inputs(array: np.ndarray, name: str, path: Path) -> Tensor:
     floats = array.dtype.kind == "f"
     if not (array.dtype == np.uint8 and array.ndim in (3, 4)) and not (
@@ -127,8 +85,12 @@ def _inputs(array: np.ndarray, name: str, path: Path) -> Tensor:
             f"[N, channels, H, W], or float rows [N, D] or images; got {array.dtype} "
             f"{list(array.shape)}."
         )
+    if 0 in array.shape[1:]:
+        raise ValueError(f"{name} of {path} must not be empty; its shape is {list(array.shape)}.")
     if floats:
-        array = array.astype(np.float32)
+        # What float32 cannot hold becomes infinite, which the check below says better.
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
         if not np.isfinite(array).all():
             raise ValueError(f"{name} of {path} must be finite; it holds NaN or infinity.")
     if array.ndim == 3:
@@ -137,14 +99,3 @@ def _inputs(array: np.ndarray, name: str, path: Path) -> Tensor:
         array = array.transpose(0, 3, 1, 2)
     array = np.ascontiguousarray(array)
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
-
-
-def _labels(array: np.ndarray, name: str, path: Path) -> Tensor:
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise ValueError(
-            f"{name} of {path} must be whole numbers [N]; got {array.dtype} {list(array.shape)}."
-        )
-    labels = torch.from_numpy(array.astype(np.int64))
-    if len(labels) and labels.min() < 0:
-        raise ValueError(f"{name} of {path} must not be negative; got {int(labels.min())}.")
-    return labels

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import tarfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.locate import MissingFileError, check_size
-from ptd_ext.train.data.safe_pickle import read_pickle
+from ptd_ext.bounded import read_bytes
+from ptd_ext.train.data.dataset import DataSet, as_labels, channel_statistics
+from ptd_ext.train.data.formats.pickles import read_pickle
+from ptd_ext.train.data.formats.tar import TarLimits, read_tar
+from ptd_ext.train.data.locate import MissingFileError
 
 __all__ = ["load_cifar10"]
 
@@ -24,11 +24,11 @@ CLASS_NAMES = (
     *("dog", "frog", "horse", "ship", "truck"),
 )
 ARCHIVE = "cifar-10-python.tar.gz"
-_BATCH = re.compile(r"data_batch_([0-9]+)(\.bin)?")
+_BATCH = re.compile(r"data_batch_([0-9]{1,4})(\.bin)?")
 _TEST = re.compile(r"test_batch(\.bin)?")
 _PIXELS = 3 * 32 * 32
-# Of one batch file; the official ones have 31 MB.
-_MAX_BATCH = 1 << 28
+# The official batches have 31 MB each and 186 MB in all, in an archive of ten members.
+_MAX_BATCH, _MAX_TOTAL, _MAX_MEMBERS = 1 << 28, 1 << 30, 1000
 
 
 def load_cifar10(root: Path | str | None) -> DataSet:
@@ -75,23 +75,19 @@ def _source(root: Path | str | None) -> tuple[Path | None, list[Path]]:
 def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of every batch; an archive is read where it is."""
     if source.is_dir():
+        left = _MAX_TOTAL
         names = sorted(path.name for path in source.iterdir() if path.is_file())
         plain = {name for name in names if not name.endswith(".bin")}
         for name in names:
             # Where both versions lie in one folder, one of them is enough.
             if _is_batch(name) and not (name.endswith(".bin") and name[:-4] in plain):
-                check_size((source / name).stat().st_size, source / name, _MAX_BATCH)
-                yield name, (source / name).read_bytes()
+                data = read_bytes(source / name, min(_MAX_BATCH, left))
+                left -= len(data)
+                yield name, data
         return
-    try:
-        with tarfile.open(source, "r|*") as archive:
-            for member in archive:
-                name = member.name.rpartition("/")[2]
-                if member.isfile() and _is_batch(name):
-                    check_size(member.size, source / name, _MAX_BATCH)
-                    yield name, archive.extractfile(member).read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise ValueError(f"{source} is cut off, damaged or no archive: {error}.") from None
+    limits = TarLimits(_MAX_BATCH, _MAX_TOTAL, _MAX_MEMBERS)
+    for name, data in read_tar(source, lambda name: _is_batch(name.rpartition("/")[2]), limits):
+        yield name.rpartition("/")[2], data
 
 
 def _is_batch(name: str) -> bool:
@@ -112,15 +108,12 @@ def _read(data: bytes, path: Path) -> tuple[Tensor, Tensor]:
         for key in ("data", "labels"):
             if key not in content:
                 raise ValueError(f"{path} must hold 'data' and 'labels'; {key!r} is missing.")
-        images, labels = content["data"], np.asarray(content["labels"])
-        shape = list(np.shape(images))
-        if getattr(images, "dtype", None) != np.uint8 or shape != [len(labels), _PIXELS]:
-            raise ValueError(
-                f"{path} must hold uint8 data [{len(labels)}, {_PIXELS}], one row per label; "
-                f"got {getattr(images, 'dtype', type(images).__name__)} {shape}."
-            )
-    labels = labels.astype(np.int64)
-    if len(labels) and (labels.min() < 0 or labels.max() > 9):
-        bad = labels.min() if labels.min() < 0 else labels.max()
-        raise ValueError(f"{path} must hold labels 0 to 9; got {bad}.")
-    return torch.from_numpy(images.reshape(-1, 3, 32, 32).copy()), torch.from_numpy(labels)
+        images, labels = content["data"], content["labels"]
+    labels = as_labels(labels, f"The labels of {path}", 0, 9)
+    shape, kind = getattr(images, "shape", ()), getattr(images, "dtype", type(images).__name__)
+    if kind != np.uint8 or shape != (len(labels), _PIXELS):
+        raise ValueError(
+            f"{path} must hold uint8 data [{len(labels)}, {_PIXELS}], one row per label; "
+            f"got {kind} {list(shape)}."
+        )
+    return torch.from_numpy(images.reshape(-1, 3, 32, 32).copy()), labels

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from ptd_ext.bounded import read_lines, shortened
 from ptd_ext.train.data.dataset import DataSet
 from ptd_ext.train.data.image_files import CROP, ImageFiles
 from ptd_ext.train.data.locate import MissingFileError, find, folders
@@ -21,6 +23,10 @@ CLASS_NAMES = (
     *("T-Shirt", "Shirt", "Knitwear", "Chiffon", "Sweater", "Hoodie", "Windbreaker"),
     *("Jacket", "Downcoat", "Suit", "Shawl", "Dress", "Vest", "Underwear"),
 )
+
+_LABELS = {str(label): label for label in range(len(CLASS_NAMES))}
+# The names and labels of the million images have 45 MB.
+_MAX_FILE, _MAX_LINE = 1 << 28, 1 << 12
 
 
 def load_clothing1m(root: Path | str | None, size: int | None) -> DataSet:
@@ -61,18 +67,26 @@ def load_clothing1m(root: Path | str | None, size: int | None) -> DataSet:
 
 def _labels(path: Path) -> dict[str, int]:
     labels = {}
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            key, _, label = line.strip().rpartition(" ")
-            if not key and not label:
-                continue
-            if not key or not label.isdecimal() or int(label) >= len(CLASS_NAMES):
-                raise ValueError(
-                    f"{path}, line {number}, must be an image's name and a label 0 to "
-                    f"{len(CLASS_NAMES) - 1}; got {line.strip()[:80]!r}."
-                )
-            labels[key] = int(label)
+    for number, line in _lines(path):
+        key, _, label = line.rpartition(" ")
+        if not key or label not in _LABELS:
+            raise ValueError(
+                f"{path}, line {number}, must be an image's name and a label 0 to "
+                f"{len(CLASS_NAMES) - 1}; got {shortened(line)!r}."
+            )
+        labels[key] = _LABELS[label]
     return labels
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number and text of every line that is not empty."""
+    for number, line in read_lines(path, _MAX_FILE, _MAX_LINE):
+        try:
+            text = line.decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}, line {number}, must be text in UTF-8; it is not.") from None
+        if text:
+            yield number, text
 
 
 def _part(
@@ -81,16 +95,17 @@ def _part(
     found = bytearray()
 
     def names():
-        with keys.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not (key := line.strip()):
-                    continue
-                if key.startswith("/") or ".." in key.split("/"):
-                    raise ValueError(f"{keys}, line {number}, names a file elsewhere: {key!r}.")
-                if key not in labels:
-                    raise ValueError(f"{keys}, line {number}: {label_file} has no label of {key}.")
-                found.append(labels[key])
-                yield key
+        for number, key in _lines(keys):
+            if key.startswith("/") or ".." in key.split("/"):
+                raise ValueError(
+                    f"{keys}, line {number}, names a file elsewhere: {shortened(key)!r}."
+                )
+            if key not in labels:
+                raise ValueError(
+                    f"{keys}, line {number}: {label_file} has no label of {shortened(key)}."
+                )
+            found.append(labels[key])
+            yield key
 
     files = ImageFiles(folder, names(), size)
     if not len(files):
@@ -105,8 +120,7 @@ def _class_names(folder: Path) -> tuple[str, ...]:
     path = folder / "category_names_eng.txt"
     if not path.is_file():
         return CLASS_NAMES
-    names = tuple(path.read_text(encoding="utf-8").split("\n"))
-    names = tuple(name.strip() for name in names if name.strip())
+    names = tuple(name for _, name in _lines(path))
     if len(names) != len(CLASS_NAMES):
         raise ValueError(f"{path} must name {len(CLASS_NAMES)} classes; it names {len(names)}.")
     return names

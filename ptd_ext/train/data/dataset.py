@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ptd_ext.bounded import shortened
 from ptd_ext.train.data.image_files import ImageFiles
 
-__all__ = ["DataSet", "channel_statistics"]
+__all__ = ["MAX_CLASSES", "DataSet", "as_labels", "channel_statistics"]
+
+# Every class gets a name and a row of the transition; ImageNet-21k has 21,841.
+MAX_CLASSES = 100_000
 
 # Side of the images that noise is computed from where the images are files. A million rows of
 # 3 · 224² numbers fit no memory; 3 · 32² is the size of CIFAR-10's rows.
@@ -101,6 +107,37 @@ class DataSet:
             # embedding_bag leaves the padding out of the mean.
             return F.embedding_bag(inputs, self.embedding, mode="mean", padding_idx=0)
         return inputs.flatten(1).float()
+
+
+def as_labels(values: Any, what: str, low: int, high: int) -> Tensor:
+    """Labels int64 [N] of a file: whole numbers from `low` to `high`.
+
+    Args:
+        values: An array or tensor, or a list of Python's numbers.
+        what: These labels are, for errors: "y of d.npz".
+        low: The smallest label.
+        high: The largest label.
+    """
+    if isinstance(values, (list, tuple)):
+        odd = next((value for value in values if type(value) is not int), None)
+        if odd is not None:
+            raise ValueError(f"{what} must be whole numbers; got a {type(odd).__name__}.")
+        bad = next((value for value in values if not low <= value <= high), None)
+        if bad is not None:
+            raise ValueError(f"{what} must be {low} to {high}; got {shortened(bad)}.")
+        return torch.tensor(values, dtype=torch.int64)
+    values = values.numpy() if isinstance(values, Tensor) and values.dtype in _WHOLE else values
+    kind = getattr(values, "dtype", type(values).__name__)
+    shape = list(getattr(values, "shape", ()))
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or values.ndim != 1:
+        raise ValueError(f"{what} must be whole numbers [N]; got {kind} {shape}.")
+    if len(values) and not low <= values.min() <= values.max() <= high:
+        bad = values.min() if values.min() < low else values.max()
+        raise ValueError(f"{what} must be {low} to {high}; got {bad}.")
+    return torch.from_numpy(values.astype(np.int64))
+
+
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:

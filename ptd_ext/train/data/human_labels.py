@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.locate import MissingFileError, check_size
+from ptd_ext.bounded import check_size, shortened
+from ptd_ext.train.data.dataset import DataSet, as_labels
+from ptd_ext.train.data.formats.npy import read_npy, read_npz
+from ptd_ext.train.data.formats.torch_files import read_torch
+from ptd_ext.train.data.locate import MissingFileError
 
 __all__ = ["HUMAN_LABELS", "with_labels"]
 
 HOME = "http://noisylabels.com"
 HUMAN_LABELS = ("aggre_label", "worse_label", "random_label1", "random_label2", "random_label3")
 CLEAN = "clean_label"
-_MAX_FILE = 1 << 30
+# CIFAR-10N's has 3 MB.
+_MAX_FILE = 1 << 28
 
 
 def with_labels(data: DataSet, path: Path | str, which: str | None) -> DataSet:
@@ -38,15 +39,11 @@ def with_labels(data: DataSet, path: Path | str, which: str | None) -> DataSet:
     if not path.is_file():
         raise MissingFileError("labels", path.name, [path.parent], f"{HOME} (CIFAR-10N)")
     check_size(path.stat().st_size, path, _MAX_FILE)
-    tables = _read(path)
     which = which or HUMAN_LABELS[1]
-    if "" in tables:
-        tables = {which: tables[""]}
+    tables, held = _read(path, which)
     if which not in tables:
-        raise ValueError(
-            f"human_labels must be one of those in {path}, {', '.join(sorted(tables))}; "
-            f"got {which!r}."
-        )
+        names = shortened(", ".join(sorted(held)), 400)
+        raise ValueError(f"human_labels must be one of those in {path}, {names}; got {which!r}.")
     labels = _labels(tables[which], f"{which} of {path}", data)
     if CLEAN in tables:
         theirs = _labels(tables[CLEAN], f"{CLEAN} of {path}", data)
@@ -63,58 +60,24 @@ def with_labels(data: DataSet, path: Path | str, which: str | None) -> DataSet:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The arrays of a file by name; a single array has the name ''."""
-    try:
-        if path.suffix in (".npy", ".npz"):
-            # A file maps .npy into memory, so that its header can claim no more than it has.
-            mode = "r" if path.suffix == ".npy" else None
-            content = np.load(path, mmap_mode=mode, allow_pickle=False)
-            if path.suffix == ".npy":
-                return {"": np.array(content)}
-            with content:
-                for member in content.zip.infolist():
-                    check_size(member.file_size, path, _MAX_FILE)
-                return {name: content[name] for name in content.files}
-        with torch.serialization.safe_globals(_numpy_globals()):
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ValueError(
-            f"{path} is refused: it holds more than arrays ({str(error).splitlines()[0]})."
-        ) from None
-    # Damaged files raise whatever the damage makes the readers stumble over.
-    except Exception as error:
-        raise ValueError(f"{path} is cut off, damaged or of another format: {error}.") from error
-    return dict(content) if isinstance(content, dict) else {"": content}
-
-
-def _numpy_globals() -> list[Any]:
-    """What a saved NumPy array of whole numbers is made with, by NumPy 1's names and by NumPy 2's.
-
-    The same names as in safe_pickle; torch itself does the rest of the checking.
-    """
-    reconstruct = np._core.multiarray._reconstruct if hasattr(np, "_core") else None
-    if reconstruct is None:  # NumPy 1
-        reconstruct = np.core.multiarray._reconstruct
-    types = [type(np.dtype(code)) for code in ("u1", "i1", "i2", "i4", "i8")]
-    return [
-        (reconstruct, "numpy.core.multiarray._reconstruct"),
-        (reconstruct, "numpy._core.multiarray._reconstruct"),
-        np.ndarray,
-        np.dtype,
-        *types,
-    ]
+def _read(path: Path, which: str) -> tuple[dict[str, Any], list[str]]:
+    """The wanted arrays of a file by name, and all names; a single array has the wanted name."""
+    if path.suffix == ".npy":
+        return {which: read_npy(path, _MAX_FILE)}, [which]
+    if path.suffix == ".npz":
+        return read_npz(path, lambda held: [name for name in (which, CLEAN) if name in held])
+    content = read_torch(path, _MAX_FILE)
+    if not isinstance(content, dict):
+        content = {which: content}
+    tables = {name: value for name, value in content.items() if name in (which, CLEAN)}
+    return tables, [name for name in content if isinstance(name, str)]
 
 
 def _labels(values: Any, name: str, data: DataSet) -> Tensor:
-    values = torch.as_tensor(values)
-    if values.dim() != 1 or values.is_floating_point() or len(values) < len(data.train_labels):
+    labels = as_labels(values, name, 0, data.classes - 1)
+    if len(labels) < len(data.train_labels):
         raise ValueError(
             f"{name} must be whole numbers [N] for the {len(data.train_labels):,} training "
-            f"samples; got {values.dtype} {list(values.shape)}."
+            f"samples; got [{len(labels)}]."
         )
-    values = values[: len(data.train_labels)].long()
-    if values.min() < 0 or values.max() >= data.classes:
-        bad = int(values.min() if values.min() < 0 else values.max())
-        raise ValueError(f"{name} must be 0 to {data.classes - 1}; got {bad}.")
-    return values
+    return labels[: len(data.train_labels)]

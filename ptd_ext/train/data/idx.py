@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.locate import MissingFileError, check_size, find, folders
+from ptd_ext.bounded import ContentError, check_size, read_stream, reading
+from ptd_ext.train.data.dataset import DataSet, as_labels, channel_statistics
+from ptd_ext.train.data.locate import MissingFileError, find, folders
 
 __all__ = ["load_fashion_mnist", "load_mnist", "read_idx"]
 
@@ -22,7 +22,6 @@ FASHION_NAMES = (
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
 _UINT8 = 0x08
-_CHUNK = 1 << 24
 
 
 def load_mnist(root: Path | str | None) -> DataSet:
@@ -42,38 +41,37 @@ def load_fashion_mnist(root: Path | str | None) -> DataSet:
 def read_idx(path: Path, dimensions: int) -> Tensor:
     """The uint8 tensor of an idx file with that many dimensions."""
     size = path.stat().st_size
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            header = file.read(4 + 4 * dimensions)
-            if len(header) < 4 + 4 * dimensions:
-                raise ValueError(f"{path} is cut off: it ends within its header.")
-            magic = bytes((0, 0, _UINT8, dimensions))
-            if header[:4] != magic:
-                raise ValueError(
-                    f"{path} must be an idx file of bytes with {dimensions} dimensions, which "
-                    f"begins with {magic.hex()}; it begins with {header[:4].hex()}."
-                )
-            shape = [int(n) for n in np.frombuffer(header, ">u4", offset=4)]
-            wanted = int(np.prod(shape, dtype=object))
-            check_size(wanted, path)
-            if path.suffix != ".gz" and size != len(header) + wanted:
-                raise _wrong_length(path, shape, size - len(header))
-            # Piece by piece, so that a header that lies costs no more memory than the file holds.
-            data = bytearray()
-            while len(data) <= wanted and (piece := file.read(min(_CHUNK, wanted + 1))):
-                data += piece
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is cut off or damaged: {error}.") from None
-    if len(data) != wanted:
-        raise _wrong_length(path, shape, len(data))
+    with (
+        reading(path, "an idx file"),
+        gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
+    ):
+        header = file.read(4 + 4 * dimensions)
+        if len(header) < 4 + 4 * dimensions:
+            raise ContentError("is cut off: it ends within its header")
+        magic = bytes((0, 0, _UINT8, dimensions))
+        if header[:4] != magic:
+            raise ContentError(
+                f"must be an idx file of bytes with {dimensions} dimensions, which "
+                f"begins with {magic.hex()}; it begins with {header[:4].hex()}"
+            )
+        shape = [int(n) for n in np.frombuffer(header, ">u4", offset=4)]
+        wanted = int(np.prod(shape, dtype=object))
+        check_size(wanted, path)
+        if path.suffix != ".gz" and size != len(header) + wanted:
+            raise _wrong_length(shape, size - len(header))
+        data = read_stream(file, wanted)
+        # The end of a .gz is where its checksum is compared.
+        found = len(data) + len(file.read(1))
+        if found != wanted:
+            raise _wrong_length(shape, found)
     values = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0).byte()
     return values.reshape(shape)
 
 
-def _wrong_length(path: Path, shape: list[int], found: int) -> ValueError:
-    return ValueError(
-        f"{path} is cut off or damaged: its header says {' × '.join(map(str, shape))} bytes, "
-        f"{'more follow' if found > np.prod(shape, dtype=object) else f'{found:,} follow'}."
+def _wrong_length(shape: list[int], found: int) -> ContentError:
+    return ContentError(
+        f"is cut off or damaged: its header says {' × '.join(map(str, shape))} bytes, "
+        f"{'more follow' if found > np.prod(shape, dtype=object) else f'{found:,} follow'}"
     )
 
 
@@ -95,9 +93,10 @@ def _load(name: str, places: list[Path], home: str, class_names: tuple[str, ...]
             raise ValueError(
                 f"{files[0]} has {len(images):,} images, but {files[1]} {len(labels):,} labels."
             )
-        if len(labels) and int(labels.max()) >= len(class_names):
-            raise ValueError(f"{files[1]} must hold labels 0 to 9; got {int(labels.max())}.")
-        parts.append((images.unsqueeze(1), labels.long()))
+        if 0 in images.shape[1:]:
+            raise ValueError(f"{files[0]} must hold images; theirs are {list(images.shape[1:])}.")
+        labels = as_labels(labels, f"The labels of {files[1]}", 0, len(class_names) - 1)
+        parts.append((images.unsqueeze(1), labels))
     (images, labels), test = parts
     mean, std = channel_statistics(images)
     return DataSet(name, images, labels, *test, len(class_names), class_names, mean, std)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from ptd_ext.bounded import ContentError, check_size, reading
 
 __all__ = ["ImageFiles"]
 
@@ -18,6 +23,11 @@ CROP = 224
 RESIZED = 256
 # Pillow only warns of sizes like this; a file of a few kilobytes can claim gigabytes.
 MAX_PIXELS = 64_000_000
+# The longer side grows with the shorter one: a line of 6000 × 1 pixels would be resized to 1.6 GB.
+MAX_RATIO = 64
+MAX_FILE = 1 << 28
+# Images of more pixels are decoded one at a time, so that threads do not multiply their memory.
+_LARGE = 4_000_000
 # Pillow can do more, some of it by running other programs (EPS).
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _THREADS = 8
@@ -48,6 +58,7 @@ class ImageFiles:
         self._names = bytes(blob)
         self._ends = np.array(ends, dtype=np.int64)
         self._pool: ThreadPoolExecutor | None = None
+        self._one_large: Lock | None = None
         self._pool_process = 0
 
     def __len__(self) -> int:
@@ -85,13 +96,14 @@ class ImageFiles:
         return images
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_pool": None}
+        return {**self.__dict__, "_pool": None, "_one_large": None}
 
     def _threads(self) -> ThreadPoolExecutor:
         # A forked process inherits the object but not its threads.
         if self._pool is None or self._pool_process != os.getpid():
             self._pool = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
             self._pool_process = os.getpid()
+            self._one_large = Lock()
         return self._pool
 
     def _decode(self, position: int) -> Tensor:
@@ -104,19 +116,28 @@ class ImageFiles:
         path = self.root / self.name(position)
         if not path.is_file():
             raise FileNotFoundError(f"The image {path} is listed, but there is no such file.")
-        try:
-            with Image.open(path, formats=FORMATS) as image:
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise ValueError(f"{width} × {height} pixels, more than {MAX_PIXELS:,}")
-                image = image.convert("RGB")
-        # Decoders raise whatever the damage makes them stumble over.
-        except Exception as error:
-            raise ValueError(f"The image {path} cannot be read: {error}.") from error
+        check_size(path.stat().st_size, path, MAX_FILE)
+        with reading(path, "an image"), Image.open(path, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise ContentError(f"has {width} × {height} pixels, more than {MAX_PIXELS:,}")
+            if max(width, height) > MAX_RATIO * min(width, height):
+                raise ContentError(
+                    f"must be at most {MAX_RATIO} times as long as it is wide; it has "
+                    f"{width} × {height} pixels; crop it or leave it out"
+                )
+            large = self._one_large if width * height > _LARGE else None
+            with large or nullcontext():
+                return self._cropped(image.convert("RGB"))
+
+    def _cropped(self, image: Any) -> Tensor:
+        from PIL.Image import Resampling
+
+        width, height = image.size
         shorter = round(self.size * RESIZED / CROP)
         scale = shorter / min(width, height)
         wide, high = max(shorter, int(width * scale)), max(shorter, int(height * scale))
         left, top = round((wide - self.size) / 2), round((high - self.size) / 2)
-        image = image.resize((wide, high), Image.Resampling.BILINEAR)
+        image = image.resize((wide, high), Resampling.BILINEAR)
         image = image.crop((left, top, left + self.size, top + self.size))
         return torch.from_numpy(np.array(image)).permute(2, 0, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from ptd_ext.train.data.clothing1m import IMAGENET_MEAN, IMAGENET_STD
-from ptd_ext.train.data.dataset import DataSet
+from ptd_ext.train.data.dataset import MAX_CLASSES, DataSet
 from ptd_ext.train.data.image_files import CROP, ImageFiles
 from ptd_ext.train.data.split import TEST_SHARE, split
 
@@ -36,6 +36,8 @@ def load_image_folder(root: Path | str | None, seed: int, size: int | None) -> D
     if len(class_names) < 2:
         where = root / "train" if divided else root
         raise ValueError(f"{where} must hold a folder for each of two or more classes.")
+    if len(class_names) > MAX_CLASSES:
+        raise ValueError(f"{root} must have at most {MAX_CLASSES:,} classes; it has more.")
     validation = None
     if divided:
         held = "test" if "test" in parts else "val"

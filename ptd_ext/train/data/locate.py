@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["MissingFileError", "check_size", "find", "folders"]
-
-# More than any of the data sets holds in one file, and less than would bring a machine down.
-MAX_BYTES = 8 << 30
+__all__ = ["MissingFileError", "find", "folders"]
 
 
 class MissingFileError(FileNotFoundError):
@@ -35,11 +32,3 @@ def find(names: Sequence[str], places: Iterable[Path]) -> Path | None:
             if (place / name).is_file():
                 return place / name
     return None
-
-
-def check_size(size: int, path: Path | str, limit: int = MAX_BYTES) -> None:
-    """Refuse a size that a file declares before anything is allocated for it."""
-    if size > limit:
-        raise ValueError(
-            f"{path} declares {size:,} bytes, more than the {limit:,} that such a file may hold."
-        )

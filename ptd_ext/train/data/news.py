@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
 import re
-import tarfile
-import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ptd_ext.bounded import read_bytes
 from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.locate import MissingFileError, check_size
+from ptd_ext.train.data.formats.tar import TarLimits, read_tar
+from ptd_ext.train.data.locate import MissingFileError
 from ptd_ext.train.data.split import split
 from ptd_ext.train.data.word_vectors import read_vectors
 
@@ -30,8 +29,8 @@ HEADERS = ("strip", "subject", "keep")
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _FOLDERS = ("20_newsgroup", "20_newsgroups", "20news-19997", "20news", "news", "news20")
-# The longest message has 160 KB.
-_MAX_MESSAGE = 1 << 24
+# The longest message has 160 KB, all of them have 44 MB and 180,000 different words.
+_MAX_MESSAGE, _MAX_TEXT, _MAX_MESSAGES, _MAX_WORDS = 1 << 22, 1 << 28, 100_000, 2_000_000
 _WORD = re.compile(r"[^\W_]+")
 _HEADER = re.compile(r"[!-9;-~]+:")
 _SUBJECT = re.compile(r"^subject:(.*(?:\n[ \t].*)*)", re.IGNORECASE | re.MULTILINE)
@@ -77,6 +76,11 @@ def load_news(
         # Every word as its number: a hundredth of the memory of the words themselves.
         numbers = array("i", (ids.setdefault(word, len(ids)) for word in words_of(text, headers)))
         texts.append((group, name, numbers))
+        if len(texts) > _MAX_MESSAGES or len(ids) > _MAX_WORDS:
+            raise ValueError(
+                f"{source} must hold at most {_MAX_MESSAGES:,} messages of {_MAX_WORDS:,} "
+                "different words; it holds more."
+            )
     groups = sorted({group for group, _, _ in texts})
     if len(groups) < 2:
         raise ValueError(f"{source} must hold two or more groups of messages; got {len(groups)}.")
@@ -141,20 +145,22 @@ def _source(root: Path | str | None) -> tuple[Path | None, list[Path]]:
 def _messages(source: Path) -> Iterator[tuple[str, str, str]]:
     """Group, name and text of every message."""
     if source.is_dir():
+        left = _MAX_TEXT
         for group in sorted(path for path in source.iterdir() if path.is_dir()):
             for path in sorted(path for path in group.iterdir() if path.is_file()):
-                check_size(path.stat().st_size, path, _MAX_MESSAGE)
-                yield group.name, path.name, _decode(path.read_bytes())
+                data = read_bytes(path, min(_MAX_MESSAGE, left))
+                left -= len(data)
+                yield group.name, path.name, _decode(data)
         return
-    try:
-        with tarfile.open(source, "r|*") as archive:
-            for member in archive:
-                *_, group, name = ("", "", *member.name.split("/"))
-                if member.isfile() and group and not name.startswith("."):
-                    check_size(member.size, source / member.name, _MAX_MESSAGE)
-                    yield group, name, _decode(archive.extractfile(member).read())
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
-        raise ValueError(f"{source} is cut off, damaged or no archive: {error}.") from None
+    limits = TarLimits(_MAX_MESSAGE, _MAX_TEXT, 2 * _MAX_MESSAGES)
+    for path, data in read_tar(source, lambda path: all(_group_and_name(path)), limits):
+        yield *_group_and_name(path), _decode(data)
+
+
+def _group_and_name(path: str) -> tuple[str, str]:
+    """The last two parts of a path in an archive; the name is empty for hidden files."""
+    *_, group, name = ("", "", *path.split("/"))
+    return group, "" if name.startswith(".") else name
 
 
 def _decode(data: bytes) -> str:

@@ -7,12 +7,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.locate import MissingFileError, check_size, find, folders
+from ptd_ext.train.data.dataset import DataSet, as_labels, channel_statistics
+from ptd_ext.train.data.formats.matlab import read_mat
+from ptd_ext.train.data.locate import MissingFileError, find, folders
 
 __all__ = ["load_svhn"]
 
 HOME = "http://ufldl.stanford.edu/housenumbers/"
+# The training images have 225 MB.
+_MAX_IMAGES = 1 << 30
 
 
 def load_svhn(root: Path | str | None) -> DataSet:
@@ -31,36 +34,22 @@ def load_svhn(root: Path | str | None) -> DataSet:
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor]:
-    try:
-        from scipy import io
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError('svhn needs scipy: pip install "ptd_ext[train]".') from None
-    try:
-        declared = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
-        missing = {"X", "y"} - set(declared)
-        if missing:
-            raise _UnexpectedError(f"{min(missing)} is missing; it is cut off or no SVHN file")
-        (shape, kind), (label_shape, _) = declared["X"], declared["y"]
-        if shape[:3] != (32, 32, 3) or len(shape) != 4 or kind != "uint8":
-            raise _UnexpectedError(f"X must be uint8 [32, 32, 3, n]; got {kind} {list(shape)}")
-        if sorted(label_shape) != sorted((1, shape[3])):
-            raise _UnexpectedError(
-                f"y must be [{shape[3]}, 1], one label per image; got {list(label_shape)}"
-            )
-        check_size(32 * 32 * 3 * shape[3], path)
-        content = io.loadmat(path, variable_names=["X", "y"])
-        images = torch.from_numpy(content["X"]).permute(3, 2, 0, 1).contiguous()
-        labels = torch.from_numpy(content["y"].reshape(-1).astype("int64"))
-    except _UnexpectedError as error:
-        raise ValueError(f"{path}: {error}.") from None
-    # scipy raises whatever the damage makes it stumble over.
-    except Exception as error:
-        raise ValueError(f"{path} is damaged or no MATLAB 5 file: {error}.") from error
-    if len(labels) and (labels.min() < 1 or labels.max() > 10):
-        bad = int(labels.min() if labels.min() < 1 else labels.max())
-        raise ValueError(f"{path} must hold labels 1 to 10, 10 being the digit 0; got {bad}.")
-    return images, labels % 10
-
-
-class _UnexpectedError(ValueError):
-    """The file can be read, but is not SVHN's."""
+    arrays = read_mat(path, ("X", "y"), _MAX_IMAGES)
+    for name in ("X", "y"):
+        if name not in arrays:
+            raise ValueError(f"{path}: {name} is missing; it is cut off or no SVHN file.")
+    images, labels = arrays["X"], arrays["y"]
+    if images.shape[:3] != (32, 32, 3) or images.ndim != 4 or images.dtype != "uint8":
+        raise ValueError(
+            f"{path}: X must be uint8 [32, 32, 3, n]; got {images.dtype} {list(images.shape)}."
+        )
+    if sorted(labels.shape) != sorted((1, images.shape[3])):
+        raise ValueError(
+            f"{path}: y must be [{images.shape[3]}, 1], one label per image; "
+            f"got {list(labels.shape)}."
+        )
+    # MATLAB saves whole numbers as doubles unless told otherwise.
+    if labels.dtype.kind == "f" and (labels == labels.round()).all() and (abs(labels) < 256).all():
+        labels = labels.astype("int16")
+    labels = as_labels(labels.reshape(-1), f"y of {path} (10 is the digit 0)", 1, 10)
+    return torch.from_numpy(images).permute(3, 2, 0, 1).contiguous(), labels % 10

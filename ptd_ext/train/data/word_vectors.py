@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ptd_ext.bounded import reading
+from ptd_ext.train.data.formats.parquet_words import read_words
 from ptd_ext.train.data.locate import MissingFileError, folders
-from ptd_ext.train.data.parquet_words import read_words
 
 __all__ = ["read_vectors"]
 
@@ -113,11 +114,13 @@ def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarra
         if not path.is_file():
             raise MissingFileError(f"the package {PACKAGE}", path.name, [folder], HOME)
     names = read_words(listed)
-    rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
-    if rows.ndim != 2 or len(rows) != len(names):
+    # Mapping a file into memory needs none for what its header claims and it does not have.
+    with reading(matrix, "a .npy file"):
+        rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    if rows.ndim != 2 or len(rows) != len(names) or rows.dtype.kind != "f":
         raise ValueError(
             f"{matrix} must have a row for each of the {len(names):,} words in {listed}; "
-            f"got {list(rows.shape)}."
+            f"got {rows.dtype} {list(rows.shape)}."
         )
     vectors: dict[str, np.ndarray] = {}
     for row, word in enumerate(names):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
+
+from ptd_ext.bounded import reading
+from ptd_ext.files import check_header
+from ptd_ext.train.data.formats.torch_files import read_torch
 
 __all__ = ["load_weights"]
 
 LAST = "fc"
+# A ResNet-50 has 98 MB.
+_MAX_FILE = 1 << 32
 
 
 def load_weights(network: nn.Module, path: Path | str) -> None:
@@ -22,20 +26,14 @@ def load_weights(network: nn.Module, path: Path | str) -> None:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"weights must be a file with a state dict; {path} is not a file.")
-    try:
-        if path.suffix == ".safetensors":
+    if path.suffix == ".safetensors":
+        check_header(path)
+        with reading(path, "a safetensors file"):
             from safetensors.torch import load_file
 
             state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ValueError(
-            f"{path} is refused: it holds more than tensors ({str(error).splitlines()[0]})."
-        ) from None
-    # Damaged files raise whatever the damage makes the readers stumble over.
-    except Exception as error:
-        raise ValueError(f"{path} is cut off, damaged or of another format: {error}.") from error
+    else:
+        state = read_torch(path, _MAX_FILE)
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
         raise ValueError(f"{path} must hold a state dict, tensors by name, and nothing else.")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.data.locate import check_size
+from ptd_ext.bounded import read_bytes, reading
 
 __all__ = ["read_words"]
 
@@ -22,17 +22,21 @@ _TEXT = 6
 _UNCOMPRESSED, _SNAPPY = 0, 1
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _PLAIN, _DICTIONARIES = 0, (2, 8)
-_MAX_FILE = 1 << 28
+# The 400,000 words of the package have 3 MB.
+_MAX_FILE, _MAX_WORDS, _MAX_TEXT = 1 << 26, 4_000_000, 1 << 26
 
 
 def read_words(path: Path) -> list[str]:
     """Every row's text."""
-    check_size(path.stat().st_size, path, _MAX_FILE)
-    data = path.read_bytes()
-    try:
-        return [word.decode("utf-8") for word in _rows(data)]
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as a Parquet file of words: {error}.") from None
+    words, text = [], 0
+    with reading(path, "a Parquet file of words"):
+        for word in _rows(read_bytes(path, _MAX_FILE)):
+            text += len(word)
+            # A word in a dictionary costs its rows no bytes of the file.
+            if len(words) == _MAX_WORDS or text > _MAX_TEXT:
+                raise ValueError(f"it has more than {_MAX_WORDS:,} words or {_MAX_TEXT:,} letters")
+            words.append(word.decode("utf-8"))
+    return words
 
 
 def _rows(data: bytes) -> Iterator[bytes]:
@@ -55,6 +59,8 @@ def _column(data: bytes, about: dict[int, Any]) -> Iterator[bytes]:
     while left > 0:
         thrift = _Thrift(data, place)
         header = thrift.struct()
+        if header[3] < 0:
+            raise ValueError("a page has a negative size")
         place = thrift.place + header[3]
         page = data[thrift.place : place]
         if about[4] == _SNAPPY:
@@ -65,6 +71,8 @@ def _column(data: bytes, about: dict[int, Any]) -> Iterator[bytes]:
         if header[1] != _DATA_PAGE:
             raise ValueError(f"its pages must be of version 1; one is of type {header[1]}")
         count, encoding = header[5][1], header[5][2]
+        if not 0 < count <= min(left, _MAX_WORDS):
+            raise ValueError(f"a page has {count:,} rows of the {left:,} that are left")
         # First which rows have a value: one bit each, by the bytes that their length counts.
         start = 4 + int.from_bytes(page[:4], "little")
         if sum(_hybrid(page[:start], 4, 1, count)) != count:
@@ -97,12 +105,12 @@ def _hybrid(page: bytes, place: int, bits: int, count: int) -> Iterator[int]:
         place = thrift.place
         if head & 1:
             thrift.place += (head >> 1) * bits
-            packed = int.from_bytes(page[place : thrift.place], "little")
             run = min(count, (head >> 1) * 8)
             mask = (1 << bits) - 1
             # By groups, as shifting one long number again and again would take squared time.
             for first in range(0, run, 8):
-                group = (packed >> (first * bits)) & ((1 << (8 * bits)) - 1)
+                start = place + first // 8 * bits
+                group = int.from_bytes(page[start : start + bits], "little")
                 for k in range(min(8, run - first)):
                     yield (group >> (k * bits)) & mask
         else:
@@ -121,7 +129,8 @@ def _snappy(data: bytes, size: int) -> bytes:
     thrift = _Thrift(data, 0)
     if thrift.varint() != size:
         raise ValueError("a page has another size than its header says")
-    check_size(size, "a page", _MAX_FILE)
+    if not 0 <= size <= _MAX_FILE:
+        raise ValueError(f"a page has {size:,} bytes")
     place, out = thrift.place, bytearray()
     while place < len(data):
         tag = data[place]
@@ -164,13 +173,14 @@ class _Thrift:
 
     def varint(self) -> int:
         value = shift = 0
-        while True:
+        while shift < 70:
             byte = self.data[self.place]
             self.place += 1
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return value
+        raise ValueError("a number has more than 64 bits")
 
     def struct(self) -> dict[int, Any]:
         fields: dict[int, Any] = {}
@@ -198,11 +208,15 @@ class _Thrift:
         if kind in (7, 8):
             length = 8 if kind == 7 else self.varint()
             self.place += length
+            if self.place > len(self.data):
+                raise ValueError("it is cut off")
             return self.data[self.place - length : self.place]
         if kind in (9, 10):
             head = self._byte()
             count = head >> 4 if head >> 4 < 15 else self.varint()
-            return [self._value(head & 15) for _ in range(min(count, len(self.data)))]
+            # In a list every value has a byte at least, truths too.
+            kind = 3 if head & 15 in (1, 2) else head & 15
+            return [self._value(kind) for _ in range(count)]
         if kind == 12:
             return self.struct()
         raise ValueError(f"it has a field of type {kind}")

@@ -1,0 +1,1 @@
+"""File formats that data sets come in, each read within bounds and without running code."""

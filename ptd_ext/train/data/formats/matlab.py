@@ -1,0 +1,154 @@
+"""Arrays of numbers in a MATLAB 5 file; only those asked for are read.
+
+A file is 128 bytes of text and order, then elements: type and length, 4 bytes each, and data padded
+to 8 bytes. A variable is an element of elements, its flags, dimensions, name and numbers, and may
+be compressed as a whole.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptd_ext.bounded import MAX_BYTES, ContentError, read_stream, reading, shortened
+
+__all__ = ["read_mat"]
+
+_HEADER = 128
+_MATRIX, _COMPRESSED = 14, 15
+_FLAGS, _DIMENSIONS, _NAME = 6, 5, 1
+_COMPLEX = 0x800
+_MAX_NAME, _MAX_DIMENSIONS, _MAX_VARIABLES = 256, 32, 1000
+# The types that numbers are stored in, by the numbers of the format.
+_STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
+_STORED |= {12: "i8", 13: "u8"}
+# The types that a variable has, which may be larger than those it is stored in.
+_CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4"}
+_CLASSES |= {14: "i8", 15: "u8"}
+_PIECE = 1 << 16
+
+
+def read_mat(path: Path, names: Collection[str], limit: int = MAX_BYTES) -> dict[str, np.ndarray]:
+    """The arrays of these names that a file has, in column-major order as MATLAB keeps them.
+
+    Args:
+        path: Of the file.
+        names: Of the variables to read; the others are passed over.
+        limit: Bytes that one of them may have.
+    """
+    with reading(path, "a MATLAB 5 file"), path.open("rb") as file:
+        header = file.read(_HEADER)
+        order = {b"IM": "<", b"MI": ">"}.get(header[126:])
+        if order is None:
+            raise ContentError("is cut off, damaged or not a MATLAB 5 file: its header is not one")
+        length = file.seek(0, 2)
+        file.seek(_HEADER)
+        arrays: dict[str, np.ndarray] = {}
+        for _ in range(_MAX_VARIABLES):
+            if file.tell() == length:
+                return arrays
+            kind, size = _tag(file, order)
+            end = file.tell() + size
+            if end > length:
+                raise ContentError("is cut off or damaged: it ends within a variable")
+            if kind == _COMPRESSED:
+                inflated = _Inflated(file, size)
+                _tag(inflated, order)
+                _Variable(inflated, order, limit).read(names, arrays)
+                inflated.check()
+            elif kind == _MATRIX:
+                _Variable(file, order, limit).read(names, arrays)
+            file.seek(end)
+        raise ContentError(f"must hold at most {_MAX_VARIABLES:,} variables; it holds more")
+
+
+def _exactly(file: Any, size: int) -> bytearray:
+    data = read_stream(file, size)
+    if len(data) < size:
+        raise ContentError("is cut off or damaged: a variable ends too early")
+    return data
+
+
+def _tag(file: Any, order: str) -> tuple[int, int]:
+    """Type and length of the next element."""
+    kind, size = np.frombuffer(_exactly(file, 8), f"{order}u4")
+    return int(kind), int(size)
+
+
+class _Inflated:
+    """The decompressed bytes of an element, as many as are asked for."""
+
+    def __init__(self, file: Any, size: int) -> None:
+        self._file, self._left = file, size
+        self._inflate = zlib.decompressobj()
+
+    def read(self, size: int) -> bytes:
+        out = b""
+        while not out and size and not self._inflate.eof:
+            data = self._inflate.unconsumed_tail or self._file.read(min(_PIECE, self._left))
+            if not self._inflate.unconsumed_tail:
+                self._left -= len(data)
+            if not data:
+                break
+            out = self._inflate.decompress(data, size)
+        return out
+
+    def check(self) -> None:
+        """Compare the checksum at the end, which decompressing past the last byte does."""
+        if not self.read(1) and not self._inflate.eof:
+            raise ContentError("is cut off or damaged: a variable ends too early")
+
+
+class _Variable:
+    """The elements of a variable."""
+
+    def __init__(self, file: Any, order: str, limit: int) -> None:
+        self._file, self._order, self._limit = file, order, limit
+
+    def read(self, names: Collection[str], arrays: dict[str, np.ndarray]) -> None:
+        """Add the variable that begins here to the arrays, if it is asked for."""
+        (flags, *_), kind = self._numbers("u4", 8)
+        if kind != _FLAGS:
+            return
+        shape = [int(n) for n in self._numbers("i4", 4 * _MAX_DIMENSIONS)[0]]
+        name = bytes(self._numbers("u1", _MAX_NAME)[0]).decode("latin-1")
+        if name not in names:
+            return
+        stored_as = _CLASSES.get(int(flags) & 0xFF)
+        if stored_as is None or int(flags) & _COMPLEX:
+            raise ContentError(f"must hold real numbers; {shortened(name)} are others")
+        count = int(np.prod(shape, dtype=object))
+        wanted = np.dtype(f"{self._order}{stored_as}")
+        if min(shape, default=0) < 0 or count * wanted.itemsize > self._limit:
+            raise ContentError(
+                f"holds {shortened(name)} of {shape} numbers, more than {self._limit:,} bytes"
+            )
+        values, _ = self._numbers(None, self._limit)
+        if len(values) != count:
+            raise ContentError(
+                f"is cut off or damaged: {shortened(name)} must have {count:,} numbers; "
+                f"it has {len(values):,}"
+            )
+        values = values.astype(wanted.newbyteorder("="), copy=False)
+        arrays[name] = values.reshape(shape, order="F")
+
+    def _numbers(self, code: str | None, limit: int) -> tuple[np.ndarray, int]:
+        """The numbers of the next element, in a type of one's own or in that of the element."""
+        tag = _exactly(self._file, 8)
+        kind, size = (int(n) for n in np.frombuffer(tag, f"{self._order}u4"))
+        # Up to 4 bytes of data stand in the tag itself, behind a length of 2 bytes.
+        small = kind >> 16
+        if small:
+            kind, data = kind & 0xFFFF, tag[4 : 4 + min(small, 4)]
+        elif size > limit:
+            raise ContentError(f"is damaged: a part of a variable has {size:,} bytes")
+        else:
+            data = _exactly(self._file, size)
+            _exactly(self._file, -size % 8)
+        if code is None and kind not in _STORED:
+            raise ContentError("must hold real numbers; it holds others")
+        return np.frombuffer(data, f"{self._order}{code or _STORED[kind]}"), kind

@@ -1,0 +1,74 @@
+"""NumPy's .npz and .npy files of numbers: only the arrays that are asked for are read."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptd_ext.bounded import MAX_BYTES, ContentError, read_bytes, reading, shortened
+from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
+
+__all__ = ["read_npy", "read_npz"]
+
+_MAX_HEADER = 1 << 10
+
+
+def read_npz(
+    path: Path, choose: Callable[[list[str]], Sequence[str]]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The chosen arrays of a .npz file by name, and the names of all.
+
+    Args:
+        path: Of the file.
+        choose: Gets all names and returns those of the arrays to read.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with reading(path, "a .npz file"), open_zip(path) as archive:
+        names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
+        members = {name: f"{name}.npy" for name in choose(names)}
+        check_members(archive, list(members.values()))
+        total = sum(archive.getinfo(member).file_size for member in members.values())
+        if total > memory:
+            raise ContentError(f"declares {total:,} bytes, but this machine's memory is {memory:,}")
+        for name, member in members.items():
+            size = archive.getinfo(member).file_size
+            with archive.open(member) as file:
+                _header(file, size, name)
+        return {name: _array(read_member(archive, m), name) for name, m in members.items()}, names
+
+
+def read_npy(path: Path, limit: int = MAX_BYTES) -> np.ndarray:
+    """The array of a .npy file."""
+    with reading(path, "a .npy file"):
+        return _array(bytearray(read_bytes(path, limit)), "the array")
+
+
+def _array(data: bytearray, name: str) -> np.ndarray:
+    """The array shares the memory of the bytes."""
+    shape, column_major, kind, start = _header(io.BytesIO(data), len(data), name)
+    flat = np.frombuffer(data, kind, count=int(np.prod(shape, dtype=object)), offset=start)
+    return flat.reshape(shape, order="F" if column_major else "C")
+
+
+def _header(file: Any, size: int, name: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, order, type and length of the header, checked against the bytes that follow."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ContentError(f"holds {name} in version {version} of the format, which is for names")
+    shape, column_major, kind = np.lib.format.read_array_header_1_0(file, _MAX_HEADER)
+    start = file.tell()
+    if kind.hasobject:
+        raise ContentError(f"must hold numbers; {name} holds Python objects, which could run code")
+    if kind.kind not in "biufc" or kind.names is not None:
+        raise ContentError(f"must hold numbers; {name} holds {shortened(str(kind))}")
+    if any(length < 0 for length in shape):
+        raise ContentError(f"is damaged: {name} is {shortened(str(list(shape)))}")
+    if int(np.prod(shape, dtype=object)) * kind.itemsize > size - start:
+        lengths = shortened(str(list(shape)))
+        raise ContentError(f"is damaged: {name} is {lengths}, more than its {size:,} bytes hold")
+    return shape, column_major, kind, start

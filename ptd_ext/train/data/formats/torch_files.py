@@ -1,0 +1,184 @@
+"""Files of torch.save with tensors or NumPy arrays by name, read without torch.load.
+
+torch.load with weights_only runs no code either, but it inflates compressed members without limit,
+and hashes whatever a pickle uses as a key. A file is an archive with a pickle `data.pkl` and
+the memory of every tensor as a member `data/<key>`; before torch 1.6 it was five pickles, and
+the memory behind them. Every tensor and array shares memory that was read once.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ptd_ext.bounded import MAX_BYTES, ContentError, check_size, read_bytes, reading
+from ptd_ext.train.data.formats.pickles import ARRAYS, Build, load_pickle
+from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
+
+__all__ = ["read_torch"]
+
+_ARCHIVE = b"PK\x03\x04"
+_MAGIC = 0x1950A86A20F9469CFC6C
+_STORAGES = {
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Bool": torch.bool,
+}
+
+
+def read_torch(path: Path, limit: int = MAX_BYTES) -> Any:
+    """What the file holds, a dictionary of arrays and tensors or one of them.
+
+    Args:
+        path: Of the file.
+        limit: Bytes that the file may have.
+    """
+    check_size(path.stat().st_size, path, limit)
+    with reading(path, "a file of torch.save"):
+        with path.open("rb") as file:
+            is_archive = file.read(4) == _ARCHIVE
+        if is_archive:
+            with open_zip(path) as archive:
+                content = _from_archive(archive)
+        else:
+            content = _from_pickles(read_bytes(path, limit))
+        if isinstance(content, dict):
+            return {name: _finished(value) for name, value in content.items()}
+        return _finished(content)
+
+
+class _Dictionary(dict):
+    """Stands for an OrderedDict, whose attributes no tensor needs."""
+
+    __slots__ = ()
+
+    def build(self, state: Any) -> None:
+        pass
+
+
+class _Storage:
+    """The memory of tensors, to be read once the pickle is."""
+
+    __slots__ = ("data", "key", "kind", "length")
+
+    def __init__(self, kind: torch.dtype, key: str, length: int) -> None:
+        self.kind, self.key, self.length = kind, key, length
+        self.data = bytearray()
+
+
+class _Saved:
+    """A tensor of a storage that is yet to be read."""
+
+    __slots__ = ("offset", "shape", "storage", "strides")
+
+    def __init__(
+        self, storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        numbers = (offset, *shape, *strides)
+        if (
+            not isinstance(storage, _Storage)
+            or len(shape) != len(strides)
+            or not all(type(number) is int and number >= 0 for number in numbers)
+        ):
+            raise ContentError("is refused: it holds a tensor that no storage can have")
+        self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
+
+    def build(self, state: Any) -> None:
+        """A parameter of torch before 0.4 sets whether it needs a gradient, which is not kept."""
+
+    def tensor(self) -> Tensor:
+        """A view of the storage's memory."""
+        size = self.storage.kind.itemsize
+        last = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        if 0 in self.shape:
+            return torch.empty(self.shape, dtype=self.storage.kind)
+        if (last + 1) * size > len(self.storage.data) or 0 in self.strides:
+            raise ValueError("a tensor is larger than its storage")
+        flat = torch.frombuffer(self.storage.data, dtype=self.storage.kind)
+        return flat.as_strided(self.shape, self.strides, self.offset)
+
+
+_NAMES = {
+    **ARRAYS,
+    **{f"torch.{name}Storage": Build(lambda: None) for name in _STORAGES},
+    "collections.OrderedDict": Build(lambda: _Dictionary()),
+    "torch._utils._rebuild_tensor": Build(lambda *saved: _Saved(*saved)),
+    "torch._utils._rebuild_tensor_v2": Build(
+        lambda storage, offset, shape, strides, *_: _Saved(storage, offset, shape, strides)
+    ),
+    "torch._utils._rebuild_parameter": Build(lambda saved, *_: saved),
+    "torch.nn.parameter.Parameter": Build(lambda saved, *_: saved),
+}
+_KINDS = {_NAMES[f"torch.{name}Storage"]: kind for name, kind in _STORAGES.items()}
+
+
+def _storages(found: dict[str, _Storage]) -> Callable[[Any], _Storage]:
+    """The storage that a persistent id ("storage", type, key, device, length, …) names."""
+
+    def storage(saved: Any) -> _Storage:
+        kind, key, length = saved[1], saved[2], saved[4]
+        if saved[5:] not in ((), (None,)):
+            raise ContentError("is refused: it holds a view of a storage, as torch 0.3 wrote them")
+        if kind not in _KINDS or not isinstance(key, (str, bytes)) or type(length) is not int:
+            raise ContentError("is refused: it holds a storage of another kind than numbers")
+        key = key.decode("latin-1") if isinstance(key, bytes) else key
+        return found.setdefault(key, _Storage(_KINDS[kind], key, length))
+
+    return storage
+
+
+def _from_archive(archive: Any) -> Any:
+    names = archive.namelist()
+    check_members(archive, names)
+    for name in names:
+        if archive.getinfo(name).compress_type:
+            raise ContentError(f"must be stored as torch.save does it; {name} is compressed")
+    pickled = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+    if len(pickled) != 1:
+        raise ContentError("must be a file of torch.save; it has no data.pkl")
+    top = pickled[0].removesuffix("data.pkl")
+    if f"{top}byteorder" in names and read_member(archive, f"{top}byteorder") != b"little":
+        raise ContentError("must have been written on a little-endian machine")
+    found: dict[str, _Storage] = {}
+    data = read_member(archive, pickled[0])
+    content = load_pickle(io.BytesIO(data), len(data), _NAMES, _storages(found))
+    for key, storage in found.items():
+        storage.data = read_member(archive, f"{top}data/{key}")
+    return content
+
+
+def _from_pickles(data: bytes) -> Any:
+    stream, size = io.BytesIO(data), len(data)
+    if load_pickle(stream, size, {}) != _MAGIC:
+        raise ValueError("it does not begin as torch.save begins")
+    for _ in range(2):  # the version, and the sizes of C's types
+        load_pickle(stream, size, {})
+    found: dict[str, _Storage] = {}
+    content = load_pickle(stream, size, _NAMES, _storages(found))
+    for key in load_pickle(stream, size, {}):
+        storage = found[key.decode("latin-1") if isinstance(key, bytes) else key]
+        (length,) = struct.unpack("<q", stream.read(8))
+        if not 0 <= length * storage.kind.itemsize <= size:
+            raise ValueError("a storage is cut off")
+        storage.data = bytearray(stream.read(length * storage.kind.itemsize))
+    return content
+
+
+def _finished(value: Any) -> Any:
+    if isinstance(value, _Saved):
+        return value.tensor()
+    return getattr(value, "array", value) if not isinstance(value, (np.ndarray, Tensor)) else value

@@ -1,0 +1,268 @@
+"""Small real files of every reader, how each is loaded, and where damage goes."""
+
+import gzip
+import io
+import os
+import pickle
+import random
+import struct
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import ptd_ext
+from fuzz import mutations
+from fuzz.limited import Outcome, judged
+from fuzz.parquet_sample import PARQUET
+from ptd_ext.train import data
+from ptd_ext.train.config import read_config, write_settings
+from ptd_ext.train.data.formats.parquet_words import read_words
+from ptd_ext.train.networks.weights import load_weights
+from ptd_ext.train.settings import Settings
+
+RANDOM = np.random.default_rng(0)
+LABELS = [3, 1, 4, 1, 5, 9]
+
+
+@dataclass
+class Reader:
+    """Files by name, those of them to damage (all by default), and their function."""
+
+    files: dict[str, bytes]
+    load: Callable[[Path], Any]
+    damaged: tuple[str, ...] = ()
+    within: tuple[Callable[..., bytes], ...] = ()
+    said: str = field(default="\0")
+
+    def run(self, folder: Path, name: str, seed: str) -> Outcome:
+        """The outcome of loading the files with one of them damaged, as the seed says."""
+        root = folder / name
+        for path, content in self.files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            if not (root / path).exists():
+                (root / path).write_bytes(content)
+        chance = random.Random(seed)
+        path = chance.choice(self.damaged or sorted(self.files))
+        other = self.files[chance.choice(sorted(self.files))]
+        content = self.files[path]
+
+        def damage(content: bytes) -> bytes:
+            return mutations.mutated(content, other, chance)
+
+        if self.within and chance.random() < 0.7:
+            content = chance.choice(self.within)(content, damage, chance)
+        else:
+            content = damage(content)
+        (root / path).write_bytes(content)
+        outcome = judged(lambda: self.load(root), str(root))
+        if outcome.kind == "fault" and f"ValueError: {self.said}" in outcome.text:
+            outcome = Outcome("sentence", outcome.text)
+        (root / path).write_bytes(self.files[path])
+        return outcome
+
+
+def saved(save: Callable[..., Any], *arguments: Any, ending: str = "", **options: Any) -> bytes:
+    """What a function writes whose first argument is a path."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, f"file{ending}")
+        save(path, *arguments, **options)
+        return Path(path).read_bytes()
+
+
+def idx(array: np.ndarray) -> bytes:
+    shape = struct.pack(f">{array.ndim}I", *array.shape)
+    return bytes((0, 0, 8, array.ndim)) + shape + array.tobytes()
+
+
+def mnist(pack: Callable[[bytes], bytes], ending: str) -> dict[str, bytes]:
+    files = {}
+    for part, count in (("train", 5), ("t10k", 3)):
+        images = RANDOM.integers(0, 256, (count, 4, 5), dtype=np.uint8)
+        labels = np.array(LABELS[:count], np.uint8)
+        for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+            files[f"{part}-{kind}-ubyte{ending}"] = pack(idx(array))
+    return files
+
+
+def cifar_batch(protocol: int = 2) -> bytes:
+    images = RANDOM.integers(0, 256, (6, 3072), dtype=np.uint8)
+    content = {b"data": images, b"labels": LABELS, b"batch_label": b"x", b"filenames": [b"a"] * 6}
+    return pickle.dumps(content, protocol)
+
+
+def tar(contents: dict[str, bytes], mode: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode, format=tarfile.GNU_FORMAT) as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def svhn(packed: bool) -> dict[str, bytes]:
+    from scipy.io import savemat
+
+    content = {"X": np.zeros((32, 32, 3, 3), np.uint8), "y": np.array([[1], [2], [10]], np.uint8)}
+    file = saved(savemat, content, do_compression=packed, ending=".mat")
+    return {"train_32x32.mat": file, "test_32x32.mat": file}
+
+
+def images() -> dict[str, bytes]:
+    from PIL import Image, features
+
+    kinds = ["png", "jpg", "gif", "bmp", "tiff", "ppm"] + ["webp"] * features.check("webp")
+    files = {}
+    for number, kind in enumerate(kinds):
+        pixels = Image.fromarray(RANDOM.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+        for label in "ab":
+            files[f"{label}/{number}.{kind}"] = saved(
+                lambda path, pixels=pixels: pixels.save(path), ending=f".{kind}"
+            )
+    return files
+
+
+def load_images(root: Path) -> None:
+    loaded = data.load("image_folder", root, size=8)
+    for part in (loaded.train_inputs, loaded.test_inputs):
+        for index in range(len(part)):
+            part[index]
+
+
+def news() -> dict[str, bytes]:
+    groups = {
+        f"news/{group}/{k}": b"Subject: the cat\n\nThe cat sat %d\n" % k
+        for group in ("a.b", "c.d")
+        for k in range(3)
+    }
+    return groups
+
+
+def clothing() -> dict[str, bytes]:
+    files = {}
+    for kind, split in (("noisy", "train"), ("clean", "test")):
+        names = [f"images/{kind}{k}.jpg" for k in range(3)]
+        files[f"{kind}_{split}_key_list.txt"] = "\n".join(names).encode()
+        files[f"{kind}_label_kv.txt"] = "".join(f"{n} {k}\n" for k, n in enumerate(names)).encode()
+        files |= dict.fromkeys(names, b"x")
+    return files
+
+
+def noise() -> ptd_ext.LabelNoise:
+    features = torch.rand(12, 4, generator=torch.Generator().manual_seed(0))
+    return ptd_ext.instance_dependent_noise(features, torch.arange(12) % 3, 0.4, seed=0)
+
+
+def transition() -> ptd_ext.PartTransition:
+    parts = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    return ptd_ext.PartTransition(parts, torch.rand(2, 4), torch.zeros(3, 3), about={"seed": 1})
+
+
+def human(content: bytes, name: str, **options: Any) -> Reader:
+    rows = RANDOM.integers(0, 256, (6, 3073), dtype=np.uint8)
+    rows[:, 0] = LABELS
+    batches = {f"{part}.bin": rows.tobytes() for part in ("data_batch_1", "test_batch")}
+    files = {**batches, name: content}
+    return Reader(
+        files, lambda root: data.load("cifar10", root, labels=root / name), (name,), **options
+    )
+
+
+def readers() -> dict[str, Reader]:
+    """Every reader by name."""
+    batches = {"data_batch_1": cifar_batch(), "test_batch": cifar_batch(4)}
+    arrays = {"x": RANDOM.normal(size=(6, 4)), "y": np.array(LABELS), "more": np.zeros(3)}
+    labels = {"worse_label": np.array(LABELS), "clean_label": np.array(LABELS)}
+    tensors = {name: torch.from_numpy(value) for name, value in labels.items()}
+    glove = b"the 1 2 3\ncat 4 5 6\nsat 7 8 9\n"
+    mats = {packed: svhn(packed) for packed in (True, False)}
+    layers = torch.nn.Linear(3, 2)
+
+    def torch_saved(content: Any, **options: Any) -> bytes:
+        return saved(lambda path: torch.save(content, path, **options))
+
+    zipped, tarred = (mutations.within_zip,), (mutations.within_tar, mutations.within_tar_member)
+    sealed = (mutations.within_safetensors,)
+    news_files = {**news(), "glove.txt": glove}
+    return {
+        "idx": Reader(mnist(bytes, ""), lambda r: data.load("mnist", r), said="mnist"),
+        "idx.gz": Reader(
+            mnist(gzip.compress, ".gz"),
+            lambda r: data.load("mnist", r),
+            within=(mutations.within_gzip,),
+            said="mnist",
+        ),
+        "npz": Reader(
+            {"d.npz": saved(np.savez, **arrays, ending=".npz")},
+            lambda r: data.load("npz", r / "d.npz"),
+            within=zipped,
+            said="npz",
+        ),
+        "npz deflated": Reader(
+            {"d.npz": saved(np.savez_compressed, **arrays, ending=".npz")},
+            lambda r: data.load("npz", r / "d.npz"),
+            within=zipped,
+            said="npz",
+        ),
+        "cifar pickles": Reader(batches, lambda r: data.load("cifar10", r), said="cifar10"),
+        "cifar tar": Reader(
+            {"cifar-10-python.tar.gz": tar(batches, "w:gz")},
+            lambda r: data.load("cifar10", r),
+            within=tarred,
+            said="cifar10",
+        ),
+        "svhn": Reader(mats[False], lambda r: data.load("svhn", r), said="svhn"),
+        "svhn packed": Reader(
+            mats[True],
+            lambda r: data.load("svhn", r),
+            within=(mutations.within_matlab,),
+            said="svhn",
+        ),
+        "images": Reader(images(), load_images),
+        "news": Reader(news_files, lambda r: data.load("news", r, length=9), said="news"),
+        "news tar": Reader(
+            {"20news.tar.gz": tar(news(), "w:gz"), "glove.txt": glove},
+            lambda r: data.load("news", r, length=9),
+            ("20news.tar.gz",),
+            tarred,
+            "news",
+        ),
+        "clothing1m": Reader(
+            clothing(),
+            lambda r: data.load("clothing1m", r),
+            tuple(name for name in clothing() if name.endswith("txt")),
+        ),
+        "words": Reader({"words.parquet": PARQUET}, lambda r: read_words(r / "words.parquet")),
+        "human .pt": human(torch_saved(labels), "labels.pt", within=zipped),
+        "human tensors": human(torch_saved(tensors), "labels.pt", within=zipped),
+        "human legacy": human(
+            torch_saved(tensors, _use_new_zipfile_serialization=False), "labels.pt"
+        ),
+        "human .npz": human(saved(np.savez, ending=".npz", **labels), "labels.npz", within=zipped),
+        "human .npy": human(saved(np.save, labels["worse_label"], ending=".npy"), "labels.npy"),
+        "weights": Reader(
+            {"w.pth": torch_saved(layers.state_dict())},
+            lambda r: load_weights(layers, r / "w.pth"),
+            within=zipped,
+        ),
+        "config": Reader(
+            {"c.toml": saved(lambda path: write_settings(Settings(), path))},
+            lambda r: read_config(r / "c.toml"),
+        ),
+        "noise": Reader(
+            {"n": saved(lambda path: ptd_ext.save_noise(noise(), path))},
+            lambda r: ptd_ext.load_noise(r / "n"),
+            within=sealed,
+        ),
+        "transition": Reader(
+            {"t": saved(lambda path: transition().save(path))},
+            lambda r: ptd_ext.PartTransition.load(r / "t"),
+            within=sealed,
+        ),
+    }
