@@ -19,33 +19,10 @@ LOGITS = ("logits",)
 MOST_OF_A_LAUNCH = 1.3  # over the distinct sectors that it touches
 MOST_OF_ONE_LAUNCH = 1.3  # over the inputs and outputs of the operator
 MOST_OF_SEVERAL = 2.0
-# Operators of several launches that move more: (C, type, slack, number of gradients).
-KNOWN = {
-    ("loss", 10, DOUBLE, True, 0): 2.75,
-    ("posterior", 10, DOUBLE, True, 0): 2.4,
-    ("loss_backward", 10, FLOAT, True, 4): 2.5,
-    ("loss_backward", 10, DOUBLE, True, 4): 2.5,
-    ("loss_backward", 40, DOUBLE, True, 4): 2.5,
-    ("loss_backward", 100, FLOAT, True, 4): 2.3,
-    ("loss_backward", 200, FLOAT, True, 4): 2.05,
-    ("noisy", 40, DOUBLE, True, 0): 2.05,
-    ("noisy", 100, FLOAT, True, 0): 2.05,
-    ("noisy", 144, FLOAT, True, 0): 2.05,
-    ("noisy_backward", 10, FLOAT, False, 4): 2.65,
-    ("noisy_backward", 10, FLOAT, True, 4): 2.6,
-    ("noisy_backward", 10, DOUBLE, False, 4): 2.4,
-    ("noisy_backward", 10, DOUBLE, True, 4): 2.45,
-    ("noisy_backward", 14, FLOAT, False, 4): 2.75,
-    ("noisy_backward", 14, FLOAT, True, 4): 2.6,
-    ("noisy_backward", 20, FLOAT, False, 4): 11.5,
-    ("noisy_backward", 20, FLOAT, True, 4): 6.6,
-    ("noisy_backward", 40, DOUBLE, False, 4): 4.4,
-    ("noisy_backward", 40, DOUBLE, True, 4): 4.7,
-    ("noisy_backward", 100, FLOAT, False, 4): 3.05,
-    ("noisy_backward", 100, FLOAT, True, 4): 3.2,
-    ("noisy_backward", 144, FLOAT, False, 4): 2.8,
-    ("noisy_backward", 144, FLOAT, True, 4): 3.05,
-}
+# With slack, the factors of the gradient of T(x) are written once and read for the weights and again
+# for parts and slack; noisy_posterior passes g / r from launch to launch.
+MOST_OF_ALL_GRADIENTS = 2.65
+MOST_OF_NOISY_POSTERIOR = 2.15
 
 
 @dataclass(frozen=True)
@@ -107,18 +84,25 @@ class Case:
 
     def check(self, call):
         samples = {10: 65_536, 14: 65_536, 100: 8_192}.get(self.c, 2_048)
-        gradients = len(self.wanted) if "backward" in call.__name__ else 0
-        known = KNOWN.get((call.__name__, self.c, self.dtype, self.slack, gradients))
-        check(call, self.n, samples, known)
+        most = MOST_OF_SEVERAL
+        if self.slack and "backward" in call.__name__ and self.wanted == NAMES:
+            most = MOST_OF_ALL_GRADIENTS
+        elif self.slack and call.__name__ == "noisy":
+            most = MOST_OF_NOISY_POSTERIOR
+        check(call, self.n, samples, most)
 
 
-def check(call, counted, samples, known=None):
+def check(call, counted, samples, most=MOST_OF_SEVERAL):
     traffic = traffic_of(call, counted, samples)
+    if not traffic.launches:  # torch's own operators do it all
+        assert "noisy" in call.__name__
+        return
     for launch in traffic.launches:
         assert launch.ratio <= MOST_OF_A_LAUNCH, launch
-    most = MOST_OF_ONE_LAUNCH if len(traffic.launches) == 1 else MOST_OF_SEVERAL
-    # Columns of labels that none of the counted samples has are not read.
-    assert 0.8 <= traffic.ratio <= (known or most), traffic
+    most = MOST_OF_ONE_LAUNCH if len(traffic.launches) == 1 else most
+    # Columns of labels that none of the counted samples has, and saved row sums that are evaluated
+    # again, are not read.
+    assert 0.75 <= traffic.ratio <= most, traffic
 
 
 each_slack = pytest.mark.parametrize("slack", [False, True])

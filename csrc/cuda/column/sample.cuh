@@ -6,6 +6,7 @@
 
 #include "column/batch.h"
 #include "common/reductions.cuh"
+#include "common/scalars.cuh"
 #include "math/loss_terms.h"
 #include "math/revision.h"
 

@@ -89,7 +89,7 @@ __device__ __forceinline__ void store(BFloat16* to, float x) { *to = to_bfloat16
 
 template <class T, class S>
 __device__ __forceinline__ T load_at(const Rows<const S>& rows, int64_t row, int column) {
-  return load<T>(rows.data + row * rows.row_stride + column * rows.stride);
+  return load<T>(rows.at(row, column));
 }
 
 // NVRTC has no <math.h>, so no INFINITY.

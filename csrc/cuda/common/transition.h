@@ -1,7 +1,7 @@
 // T(x) + slack of a batch as the kernels take it, T(x) = sum_j h_j(x) P^j.
 #pragma once
 
-#include "common/scalars.cuh"
+#include "common/types.h"
 
 namespace ptd {
 
@@ -14,11 +14,11 @@ struct Transition {
   int classes, parts;     // C, R
 
   __device__ __forceinline__ T weight(int64_t n, int j) const {
-    return weights.data ? load_at<T>(weights, n, j) : T(1);
+    return weights.data ? *weights.at(n, j) : T(1);
   }
   // Zero without slack.
   __device__ __forceinline__ T slack_at(int i, int k) const {
-    return slack.data ? load_at<T>(slack, i, k) : T(0);
+    return slack.data ? *slack.at(i, k) : T(0);
   }
   // Entries i of part j in column k start here.
   __device__ __forceinline__ const T* column(int k, int j = 0) const {

@@ -32,6 +32,10 @@ template <class S>
 struct Rows {
   S* data;
   int64_t row_stride, stride;
+
+  __device__ __forceinline__ S* at(int64_t row, int64_t column) const {
+    return data + row * row_stride + column * stride;
+  }
 };
 
 }  // namespace ptd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/reductions.cuh"
+#include "common/scalars.cuh"
 #include "common/tuning.h"
 #include "gradients/gradient_launchers.h"
 #include "math/revision.h"

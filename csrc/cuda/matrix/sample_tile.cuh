@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/reductions.cuh"
+#include "common/scalars.cuh"
 #include "common/transition.h"
 #include "common/tuning.h"
 #include "math/revision.h"

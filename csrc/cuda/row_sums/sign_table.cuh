@@ -10,6 +10,7 @@
 #pragma once
 
 #include "common/reductions.cuh"
+#include "common/scalars.cuh"
 #include "math/revision.h"
 #include "row_sums/row_sum_launchers.h"
 
