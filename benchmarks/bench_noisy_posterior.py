@@ -34,10 +34,6 @@ def one_product(logits: Tensor, weights: Tensor, parts: Tensor, slack: None) -> 
     return outer.flatten(1) @ parts.flatten(0, 1)
 
 
-def einsum(logits: Tensor, weights: Tensor, parts: Tensor, slack: None) -> Tensor:
-    return torch.einsum("nj,ni,jik->nk", weights, logits.softmax(-1), parts)
-
-
 def whole_matrix(logits: Tensor, weights: Tensor, parts: Tensor, slack: Tensor) -> Tensor:
     matrix = (weights @ parts.flatten(1)).view(len(logits), *slack.shape) + slack
     clamped = matrix.clamp(min=0)
@@ -47,7 +43,7 @@ def whole_matrix(logits: Tensor, weights: Tensor, parts: Tensor, slack: Tensor) 
 
 def contestants(slack: Tensor | None) -> dict[str, Callable[..., Tensor]]:
     if slack is None:
-        return {OURS: ptd_ext.noisy_posterior, "one_product": one_product, "einsum": einsum}
+        return {OURS: ptd_ext.noisy_posterior, "one_product": one_product}
     return {
         OURS: ptd_ext.noisy_posterior,
         "whole_matrix": whole_matrix,
@@ -110,7 +106,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing per case and pass")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--classes", type=int, nargs="*", help="only these numbers of classes")
     default = Path(__file__).parent / "results" / "noisy_posterior_cpu.csv"
     parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
     arguments = parser.parse_args()
@@ -119,8 +114,6 @@ def main() -> None:
     print(", ".join(f"{name} {value}" for name, value in about.items()))
     table = []
     for size in SIZES:
-        if arguments.classes and size[1] not in arguments.classes:
-            continue
         for slack, kind in CASES:
             rows = list(measure_case(size, slack, kind, arguments.seconds))
             ours = [row for row in rows if row["contestant"] == OURS]

@@ -1,4 +1,4 @@
-"""`ptd_ext.SimplexNMF` on the CPU against torch, scikit-learn and multiplicative updates.
+"""`ptd_ext.SimplexNMF` on the CPU against torch and scikit-learn.
 
 Prints how many times faster it is than each peer, all timed in turns in one run, and writes every
 figure to a CSV. scikit-learn's NMF wants both factors non-negative and does not hold its weights to
@@ -133,36 +133,6 @@ def sklearn_fit(x: Tensor, init: str, errors: dict[str, float]) -> None:
     errors[f"scikit-learn, {init}"] = float(model.reconstruction_err_) ** 2
 
 
-def multiplicative(repeats: int) -> Iterator[dict]:
-    """On a size where loops over entries end."""
-    x = activations(1000, 64)
-    errors: dict[str, float] = {}
-
-    def ours() -> None:
-        model = SimplexNMF(10, max_iter=TURNS, tol=0, random_state=0).fit(x)
-        errors[OURS] = model.reconstruction_err_**2
-
-    def peer() -> None:
-        start = np.full((1000, 10), 0.1, np.float32), x[:10].numpy() + 0.1
-        h, w = nmf_peers.multiplicative_updates(x.numpy(), *start, TURNS)
-        errors["multiplicative, loops"] = float(((x.numpy() - h @ w) ** 2).sum())
-
-    seconds = in_turns({OURS: ours, "multiplicative, loops": peer}, repeats)
-    for row in report("1000 x 64, R = 10", seconds, errors):
-        yield row | {"rows": 1000, "features": 64, "parts": 10}
-
-
-def growth(rows: int, repeats: int) -> Iterator[dict]:
-    """Cost against N."""
-    for count in (rows // 2, rows, 2 * rows):
-        x = activations(count)
-        model = SimplexNMF(PARTS, max_iter=5, tol=0, random_state=0)
-        seconds = in_turns({OURS: lambda m=model, x=x: m.fit(x)}, repeats)[OURS]
-        micro = 1e6 * seconds / count
-        print(f"{'growth':<24}N = {count:<20}{seconds:>9.4f} s{micro:>9.3f} us a row", flush=True)
-        yield {"what": "growth", "contestant": OURS, "rows": count, "seconds": round(seconds, 5)}
-
-
 def from_memmap(rows: int) -> Iterator[dict]:
     """A file larger than the memory that is used, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -225,8 +195,7 @@ def main() -> None:
     x, repeats = activations(arguments.rows), arguments.repeats
     rows = [*weight_step(x, repeats), *whole_fit("whole fit", x, repeats)]
     rows += whole_fit("whole fit, mixtures", mixtures(arguments.rows), repeats)
-    rows += multiplicative(repeats)
-    rows += [*growth(arguments.rows, repeats), *from_memmap(arguments.big_rows)]
+    rows += from_memmap(arguments.big_rows)
     import sklearn
 
     about["scikit_learn"] = sklearn.__version__

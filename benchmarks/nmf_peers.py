@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,27 +35,4 @@ def torch_fit(x: Tensor, parts: Tensor, turns: int, steps: int) -> tuple[Tensor,
         gram = weights.T @ weights
         gram.diagonal().add_(1e-6 * gram.trace())
         parts = torch.linalg.solve(gram, weights.T @ x)
-    return weights, parts
-
-
-def multiplicative_updates(
-    x: np.ndarray, weights: np.ndarray, parts: np.ndarray, turns: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Multiplicative updates of two non-negative factors, entry by entry.
-
-    h ← h · XWᵀ / hWWᵀ with rows divided by their sum, then W ← W · hᵀX / hᵀhW.
-    """
-    weights, parts = weights.copy(), parts.copy()
-    for _ in range(turns):
-        above, below = x @ parts.T, weights @ parts @ parts.T
-        for i in range(weights.shape[0]):
-            for j in range(weights.shape[1]):
-                if below[i, j] != 0:
-                    weights[i, j] *= above[i, j] / below[i, j]
-        weights /= weights.sum(-1, keepdims=True)
-        above, below = weights.T @ x, weights.T @ weights @ parts
-        for i in range(parts.shape[0]):
-            for j in range(parts.shape[1]):
-                if below[i, j] != 0:
-                    parts[i, j] *= above[i, j] / below[i, j]
     return weights, parts

@@ -175,13 +175,6 @@ def test_profile_cuda_prints_what_ncu_measured(load, monkeypatch, capsys):
         assert f" {value}\n" in printed
 
 
-def test_profile_cuda_keeps_a_report(load, monkeypatch, capsys):
-    command = profile(load, monkeypatch, "", "--report", "loss.ncu-rep")
-    assert command[command.index("--set") + 1] == "full"
-    assert command[command.index("--export") + 1] == "loss.ncu-rep"
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize(
     ("output", "code", "complaint"),
     [

@@ -19,8 +19,8 @@ LOGITS = ("logits",)
 MOST_OF_A_LAUNCH = 1.3  # over the distinct sectors that it touches
 MOST_OF_ONE_LAUNCH = 1.3  # over the inputs and outputs of the operator
 MOST_OF_SEVERAL = 2.0
-# With slack, the factors of the gradient of T(x) are written once and read for the weights and again
-# for parts and slack; noisy_posterior passes g / r from launch to launch.
+# With slack, the factors of the gradient of T(x) are written once and read twice: for the weights,
+# and for parts and slack; noisy_posterior passes g / r from launch to launch.
 MOST_OF_ALL_GRADIENTS = 2.65
 MOST_OF_NOISY_POSTERIOR = 2.15
 
