@@ -4,7 +4,8 @@
 
 Runs one call of the operator under `ncu`, after some that are not profiled, and prints for each of
 its kernels the time, the bytes of DRAM, the share of DRAM's and the multiprocessors' throughput,
-the occupancy that was reached, and registers.
+the occupancy that was reached, and registers. --report FILE keeps all of ncu's sections instead,
+for its own user interface.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ METRICS = {
     "occupancy, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "registers": "launch__registers_per_thread",
 }
+PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def run_operator(arguments: argparse.Namespace) -> None:
@@ -49,8 +51,11 @@ def run_operator(arguments: argparse.Namespace) -> None:
 def command(ncu: str, arguments: argparse.Namespace) -> list[str]:
     words = [ncu, "--profile-from-start", "off", "--kernel-name-base", "demangled"]
     words += ["--kernel-name", f"regex:{arguments.kernel}"]
-    words += ["--csv", "--page", "raw", "--print-units", "base"]
-    words += ["--metrics", ",".join(METRICS.values())]
+    if arguments.report:
+        words += ["--set", "full", "--force-overwrite", "--export", arguments.report]
+    else:
+        words += ["--csv", "--page", "raw", "--print-units", "base"]
+        words += ["--metrics", ",".join(METRICS.values())]
     words += [sys.executable, __file__, arguments.operator, "--inside-ncu"]
     words += ["--size", *map(str, arguments.size)]
     return words + ["--backward"] * arguments.backward
@@ -69,6 +74,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--size", nargs=3, type=int, default=(1024, 10, 20), metavar=tuple("NCR"))
     parser.add_argument("--kernel", default="ptd::", help="regular expression of kernel names")
     parser.add_argument("--backward", action="store_true", help="the backward pass too")
+    parser.add_argument("--report", help="a file for ncu's user interface instead of the table")
     parser.add_argument("--inside-ncu", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.backward and not leaves(OPERATORS[arguments.operator].inputs(1, 2, 1, "cpu")):
@@ -81,10 +87,12 @@ def main(argv: list[str] | None = None) -> None:
     if not torch.cuda.is_available():
         sys.exit("No GPU was found, and a profile needs one.")
     done = subprocess.run(command(ncu, arguments), capture_output=True, text=True)
+    if PERMISSION in done.stdout:
+        sys.exit(f"ncu may not read the GPU's counters ({PERMISSION}): run this as root.")
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}")
-    found = kernels(done.stdout)
-    if not found:
+    found = [] if arguments.report else kernels(done.stdout)
+    if not found and not arguments.report:
         sys.exit(f"No kernel whose name matches {arguments.kernel!r} ran.")
     for row in found:
         print(row["Kernel Name"], f"grid {row['Grid Size']}, block {row['Block Size']}", sep="\n  ")

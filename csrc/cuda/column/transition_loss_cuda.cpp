@@ -23,6 +23,11 @@ struct TransitionLossCuda : ColumnDevice {
                       const LossResults& results) {
     const char* op = loss_name(options.importance);
     const bool reduced = options.reduction != kNone;
+    if (sizes.samples == 0 && !reduced) {
+      Tensor weight = results.saved_weight;
+      torch::stable::zero_(weight);
+      return;
+    }
     const OnDevice device(tensors.logits);
     with_storage(tensors.logits, [&]<class S>() {
       using T = Accumulation<S>;
