@@ -58,6 +58,7 @@ class Run:
         self.log = log or Log(quiet=True)
         self.stages = possible_stages(settings, problem)
         self._check_network()
+        self._cache.open()
         self.networks: list[nn.Module] = []
         self.kept: dict[str, Tensor] = {}
         self.chosen: dict[str, Any] = {}
@@ -67,7 +68,6 @@ class Run:
     def go(self, *, resume: bool = False) -> dict[str, Any]:
         """All stages; the result. With `resume`, on from the last checkpoint if there is one."""
         state = self._read_checkpoint() if resume else None
-        self._cache.open()
         first = 0 if state is None else state["stage"]
         self.log.back_to([] if state is None else state["records"])
         with Stopping() as stopping:

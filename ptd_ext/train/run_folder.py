@@ -150,8 +150,8 @@ def read_finished(path: Path, problem: Problem) -> dict[str, Any] | None:
     fingerprint = problem.fingerprint()
     if result.get("fingerprint") != fingerprint:
         raise ValueError(
-            f"{path} is the result of a run on other data: theirs was the fingerprint "
-            f"{result.get('fingerprint')}, and that of the data now is {fingerprint}. Give the data "
-            "of that run with --data, or another --out."
+            f"{path} is the result of a run on other data: their fingerprint was "
+            f"{result.get('fingerprint')}, and that of the data now is {fingerprint}. Give the "
+            "data of that run with --data, or another --out."
         )
     return result

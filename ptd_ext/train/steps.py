@@ -40,8 +40,8 @@ def diverged(stage: Stage, event: str) -> ValueError:
     return ValueError(
         f"{event} of stage {stage.name!r}: the network has diverged. Try a smaller learning rate "
         f"(this stage has {stage.schedule.lr:g}), look for very large values in the data, and with "
-        "amp = float16 try bfloat16 or none. Give another --out then; the last checkpoint here is "
-        "of before."
+        "amp = float16 try bfloat16 or none, in another --out. A checkpoint that is here already "
+        "is of before."
     )
 
 

@@ -31,11 +31,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if find_spec("scipy") is None:
         # Said before hours of training, not after.
         parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[train]".\n')
-    table: Path = options.out
     report = report_ablation if options.what == "ablation" else report_accuracy
-    if options.report_only:
-        sys.exit(0 if report(table) else 1)
     with told_in_a_sentence(parser):
+        if options.report_only:
+            sys.exit(0 if report(options.out) else 1)
         _fill(parser, options, argv, report)
 
 
