@@ -129,9 +129,12 @@ def contents(folder):
         elif path.name in ("result.json", "metrics.jsonl"):
             text = path.read_text(encoding="utf-8")
             records = [text] if path.name == "result.json" else text.splitlines()
-            found[name] = [json.loads(record) for record in records]
-            for record in found[name]:
-                record.pop("seconds")
+            values = [json.loads(record) for record in records]
+            for value in values:
+                value.pop("seconds")
+            # Runs that share a warm-up may find that another has made it, and tell of none.
+            shared = (folder / "warm_up").exists()
+            found[name] = [v for v in values if not (shared and v.get("stage") == "warm up")]
         elif path.name in ("settings.toml", "given.toml", "cell.toml", "table.csv"):
             # The folder's own name, and seconds, may be in them.
             found[name] = len(path.read_text(encoding="utf-8").splitlines())
