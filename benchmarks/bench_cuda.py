@@ -1,188 +1,151 @@
-"""The CUDA operators against the least time that a V100 can take for them.
+"""The CUDA operators on this machine's GPU, against eager torch and torch.compile.
 
-    python benchmarks/bench_cuda.py [--csv benchmarks/results/cuda.csv]
+    python benchmarks/bench_cuda.py [--csv FILE] [--operators ...] [--samples ...] [--classes ...]
 
-For every operator, pass and size (N, C, R): the bytes that must move, the time in which 900 GB/s
-moves them, and the time in which 15.7 TFLOP/s do the arithmetic that no way around it is known
-for; the larger of the two is the bound. Without a GPU that is all. With one, the operator is
-measured too, next to the definition in plain torch (eager) and torch.compile of it, with the
-caches emptied before every call.
+For each operator, size (N, C, R) and pass: the median time of a call by CUDA events after caches
+were emptied, with its 20th and 80th percentile in the CSV; the bytes that must move; and the
+fraction that they make of the bandwidth of a large copy, measured in the same run. Wall times, of
+calls one after the other, include the host's part, which is most of it in small batches. What does
+not fit into the GPU's memory is left empty. --dry-run tries the script without a GPU: its times
+mean nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
+from cuda_operators import OPERATORS, backward_step, least_bytes
 from measure import quantiles, write_csv
 
 import ptd_ext
-from ptd_ext import functional, reference
-from ptd_ext.selftest import OPERATORS, Case, call_times, make_batch
+from ptd_ext import devices
+from ptd_ext.selftest import call_times
 
-BANDWIDTH, ARITHMETIC = 900e9, 15.7e12  # V100: bytes, and float32 operations, in a second
-SIZES = [(65_536, 10, 20), (65_536, 14, 20), (8_192, 100, 20), (256, 1000, 20)]
-SLACK = 0.01
-TIMED = OPERATORS | {
-    "project_transition": lambda library, batch: library.project_transition(batch["parts"])
-}
+SAMPLES = (128, 256, 1024, 8192, 65_536)
+CLASSES = {10: 65_536, 100: 65_536, 1000: 1024}  # each with the largest N to take it at
+PARTS = 20
+PEERS = ("ptd_ext", "eager", "compile")
 
 
-class Work(NamedTuple):
-    """What a pass cannot do without: numbers of four bytes moved, and multiply-adds."""
+class Bench:
+    """A device, and how its times are taken."""
 
-    numbers: int
-    multiply_adds: int
+    def __init__(self, dry_run: bool, repeats: int):
+        self.device = "cpu" if dry_run else "cuda"
+        self.repeats = 5 if dry_run else repeats
+        self.backend = "eager" if dry_run else "inductor"
+        numbers = 2**10 if dry_run else 2**27
+        # Larger than any cache. While it is written, the calls after it queue up, so that their
+        # kernels follow each other without a gap.
+        self.flush = torch.zeros(numbers, device=self.device)
+        copy = partial(torch.empty_like(self.flush).copy_, self.flush)
+        median, _, _ = quantiles(call_times(copy, self.device, self.repeats))
+        self.bandwidth = 2 * 4 * numbers / median / 1e3  # GB/s, read and written
 
-    @property
-    def bytes_us(self) -> float:
-        return 4e6 * self.numbers / BANDWIDTH
+    def times(self, step: Callable[[], object]) -> tuple[float, ...]:
+        """Median, 20th and 80th percentile of the device's time, and the wall time, all in µs."""
+        device = quantiles(call_times(step, self.device, self.repeats, self.flush.zero_))
+        self.wait()
+        begin = time.perf_counter()
+        for _ in range(self.repeats):
+            step()
+        self.wait()
+        return *device, 1e6 * (time.perf_counter() - begin) / self.repeats
 
-    @property
-    def arithmetic_us(self) -> float:
-        return 2e6 * self.multiply_adds / ARITHMETIC
+    def wait(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
 
-    @property
-    def bound_us(self) -> float:
-        return max(self.bytes_us, self.arithmetic_us)
-
-
-def passes(name: str, n: int, c: int, r: int, slack: bool) -> dict[str, Work]:
-    """Forward, and backward to the logits alone (project_transition: to the matrix)."""
-    if name == "project_transition":
-        return {"forward": Work(2 * n * c * c, n * c * c), "backward": Work(3 * n * c * c, 0)}
-    # Logits and weights are read by every pass; with slack it, and the row sums [N, C] that the
-    # forward pass leaves for the backward pass.
-    common = n * c + n * r + (c * c + n * c if slack else 0)
-    column, matrix = n * r * c, n * r * c * c
-    if name == "noisy_posterior":
-        common += r * c * c
-        walks = 2 if slack else 1  # through T(x): one for the row sums, one for the result
-        return {
-            "forward": Work(common + n * c, walks * matrix),
-            "backward": Work(common + 2 * n * c, matrix),
-        }
-    # Labels of eight bytes, and the columns that they name.
-    common += 2 * n + min(n, c) * r * c
-    whole = r * c * c - min(n, c) * r * c if slack else 0  # the other columns, for the row sums
-    output = n * c if name == "clean_posterior" else 0
-    return {
-        "forward": Work(common + whole + output, matrix if slack else column),
-        "backward": Work(common + output + n * c, column),
-    }
-
-
-def settings() -> list[tuple[str, Case]]:
-    names = ("forward_loss, mean", "reweight_loss, attached", "clean_posterior", "noisy_posterior")
-    rows = [
-        (name, Case(*size, slack)) for size in SIZES for slack in (None, SLACK) for name in names
-    ]
-    return rows + [("project_transition", Case(*size)) for size in SIZES[:3]]
-
-
-def measured(name: str, case: Case, device: str, repeats: int) -> dict[str, tuple[float, ...]]:
-    """Median, 20th and 80th percentile, in microseconds, of each implementation and pass."""
-    batch: dict[str, Any] = {
-        key: None if tensor is None else tensor.to(device)
-        for key, tensor in make_batch(case).items()
-    }
-    leaf = "logits"
-    if name == "project_transition":
-        leaf = "parts"  # a matrix for every sample here
-        batch["parts"] = torch.rand(case.n, case.c, case.c, device=device)
-    batch[leaf].requires_grad_()
-    operator = TIMED[name]
-    eager = partial(operator, reference)
-    peers = {
-        "ptd_ext": partial(operator, functional),
-        "eager": eager,
-        "compile": torch.compile(eager, dynamic=False),
-    }
-    # Larger than any cache; and while it is written the calls after it queue up, so that kernels
-    # follow each other without a gap.
-    flush = torch.empty(2**26 if device == "cuda" else 1, device=device)
-    result = {}
-    for peer, call in peers.items():
-        grad = torch.randn_like(call(batch))
-
-        def both(call: Callable = call, grad: torch.Tensor = grad) -> None:
-            torch.autograd.grad(call(batch), [batch[leaf]], grad)
-
-        for what, step in (("forward", partial(call, batch)), ("forward+backward", both)):
-            times = call_times(step, device, repeats, before=flush.zero_)
-            result[f"{peer} {what}"] = quantiles(times)
-    torch.compiler.reset()
-    return result
+    def rows(self, name: str, size: tuple[int, int, int]) -> list[dict[str, object]]:
+        """The forward pass and, where there is one, forward and backward pass together."""
+        operator, rows = OPERATORS[name], []
+        inputs = operator.inputs(*size, self.device)
+        calls = {"ptd_ext": operator.ours, "eager": operator.eager}
+        calls["compile"] = torch.compile(operator.eager, dynamic=False, backend=self.backend)
+        for what, least in least_bytes(inputs, operator.ours(*inputs)).items():
+            row: dict[str, object] = {"operator": name, **dict(zip("NCR", size, strict=True))}
+            row |= {"pass": what, "bytes": least}
+            for peer, call in calls.items():
+                try:
+                    is_forward = what == "forward"
+                    step = partial(call, *inputs) if is_forward else backward_step(call, inputs)
+                    found = [round(value, 2) for value in self.times(step)]
+                except torch.OutOfMemoryError:
+                    found = [None] * 4
+                columns = (f"{peer}_{column}" for column in ("us", "p20", "p80", "wall_us"))
+                row |= zip(columns, found, strict=True)
+            if row["ptd_ext_us"]:
+                reached = 1e-3 * least / row["ptd_ext_us"] / self.bandwidth
+                row["bandwidth_fraction"] = round(reached, 3)
+            rows.append(row)
+        torch.compiler.reset()
+        return rows
 
 
-def rows_of(name: str, case: Case, device: str | None, repeats: int) -> list[dict[str, object]]:
-    work = passes(name, case.n, case.c, case.r, bool(case.slack))
-    times = measured(name, case, device, repeats) if device else {}
-    rows = []
-    for what in ("forward", "forward+backward"):
-        needed = [work[part] for part in what.split("+")]
-        row: dict[str, object] = {
-            "operator": name,
-            "N": case.n,
-            "C": case.c,
-            "R": case.r,
-            "slack": case.slack or 0,
-            "pass": what,
-            "megabytes": round(4e-6 * sum(part.numbers for part in needed), 2),
-            "bytes_us": round(sum(part.bytes_us for part in needed), 1),
-            "arithmetic_us": round(sum(part.arithmetic_us for part in needed), 1),
-        }
-        for peer in ("ptd_ext", "eager", "compile") if times else ():
-            median, p20, p80 = times[f"{peer} {what}"]
-            row |= {f"{peer}_us": median, f"{peer}_p20": p20, f"{peer}_p80": p80}
-        if times:
-            bound = sum(part.bound_us for part in needed)
-            row["times_the_bound"] = times[f"ptd_ext {what}"][0] / bound
-        rows.append(row)
-    return rows
+def about(device: str) -> dict[str, object]:
+    """What the figures were measured on."""
+    found: dict[str, object] = {"device": "cpu, dry run", "capability": "", "driver": ""}
+    if device == "cuda":
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        try:
+            answer = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError):
+            answer = "unknown"
+        found["device"] = torch.cuda.get_device_name()
+        found["capability"] = "{}.{}".format(*torch.cuda.get_device_capability())
+        found["driver"] = answer.split("\n")[0]
+    found |= {"cuda": torch.version.cuda or "", "torch": torch.__version__}
+    return found | {"ptd_ext": ptd_ext.__version__, "python": platform.python_version()}
 
 
 def line(row: dict[str, object]) -> str:
-    size = f"({row['N']}, {row['C']}, {row['R']})" + (" slack" if row["slack"] else "")
-    text = (
-        f"{row['operator']:<24}{size:<24}{row['pass']:<18}{row['megabytes']:>8.1f}"
-        f"{row['bytes_us']:>9.1f}{row['arithmetic_us']:>12.1f}"
-    )
-    if "ptd_ext_us" in row:
-        text += "".join(f"{row[f'{peer}_us']:>10.1f}" for peer in ("ptd_ext", "eager", "compile"))
-        text += f"{row['times_the_bound']:>8.2f}"
-    return text
+    size = f"({row['N']}, {row['C']}, {row['R']})"
+    text = f"{row['operator']:<22}{size:<18}{row['pass']:<18}{row['bytes'] / 1e6:>10.3f}"
+    keys = [f"{peer}_us" for peer in PEERS] + [f"{peer}_wall_us" for peer in PEERS]
+    text += "".join("         –" if row[key] is None else f"{row[key]:>10.1f}" for key in keys)
+    return text + f"{row.get('bandwidth_fraction', 0):>7.0%}"
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
+    parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
+    parser.add_argument("--samples", nargs="+", type=int, default=SAMPLES)
+    parser.add_argument("--classes", nargs="+", type=int, choices=CLASSES, default=list(CLASSES))
     parser.add_argument("--repeats", type=int, default=50, help="timed calls of each step")
-    arguments = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else None
-    about = {"python": platform.python_version(), "torch": torch.__version__}
-    about |= {"ptd_ext": ptd_ext.__version__}
-    if device:
-        about |= {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-    else:
-        print("No GPU was found: the bounds alone, nothing was measured.")
-    print(", ".join(f"{key} {value}" for key, value in about.items()), end="\n\n")
-    head = (
-        f"{'operator':<24}{'(N, C, R)':<24}{'pass':<18}{'MB':>8}{'bytes µs':>9}{'arithm. µs':>12}"
-    )
-    if device:
-        head += f"{'ptd_ext':>10}{'eager':>10}{'compile':>10}{'/bound':>8}"
-    print(head)
+    parser.add_argument("--dry-run", action="store_true", help="tiny sizes on the CPU")
+    arguments = parser.parse_args(argv)
+    if not arguments.dry_run:
+        if not torch.cuda.is_available():
+            sys.exit("No GPU was found. --dry-run tries this script on the CPU.")
+        if sentence := devices.refusal(torch.cuda.current_device()):
+            sys.exit(sentence)
+    sizes = [(n, c, PARTS) for c in arguments.classes for n in arguments.samples if n <= CLASSES[c]]
+    bench = Bench(arguments.dry_run, arguments.repeats)
+    facts = about(bench.device) | {"copy_GB_per_s": round(bench.bandwidth, 1)}
+    print(", ".join(f"{key} {value}" for key, value in facts.items() if value), end="\n\n")
+    head = f"{'operator':<22}{'(N, C, R)':<18}{'pass':<18}{'MB':>10}"
+    print(head + "".join(f"{peer:>10}" for peer in PEERS) + "   and their wall times, µs   of copy")
     rows = []
-    for name, case in settings():
-        for row in rows_of(name, case, device, arguments.repeats):
-            print(line(row), flush=True)
-            rows.append(row | about)
+    for size in [(5, 3, 2)] if arguments.dry_run else sizes:
+        for name in arguments.operators:
+            if name == "simplex_weights" and size[1] > min(arguments.classes):
+                continue  # it knows no classes
+            try:
+                found = bench.rows(name, size)
+            except torch.OutOfMemoryError:
+                print(f"{name} at {size} does not fit into the GPU's memory.", flush=True)
+                continue
+            print(*map(line, found), sep="\n", flush=True)
+            rows += [row | facts for row in found]
     if arguments.csv:
         write_csv(arguments.csv, rows)
 

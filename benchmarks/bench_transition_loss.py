@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import peers
+from nmf_peers import sorted_projection
 
 from measure import interleaved, machine, peak_memory, quantiles, write_csv  # isort: skip
 import torch
@@ -37,15 +38,6 @@ SLACK = {"none": 0.0, "small": 1e-3, "large": 0.1}
 OURS, FLOOR, LOOP = "ptd_ext", "cross_entropy", "sample_loop"
 
 
-def simplex_projection(rows: Tensor) -> Tensor:
-    """Row-wise Euclidean projection onto the simplex."""
-    ordered = rows.sort(-1, descending=True).values
-    excess = ordered.cumsum(-1) - 1
-    rank = torch.arange(1, rows.shape[-1] + 1)
-    support = (ordered > excess / rank).sum(-1, keepdim=True)
-    return (rows - excess.gather(-1, support - 1) / support).clamp(min=0)
-
-
 def make_parts(count: int, classes: int, kind: str) -> Tensor:
     """Part transitions with 60 % of the mass on the diagonal.
 
@@ -56,7 +48,7 @@ def make_parts(count: int, classes: int, kind: str) -> Tensor:
         rows = torch.randn(count, classes, classes).softmax(-1)
         return 0.6 * torch.eye(classes) + 0.4 * rows
     estimate = 0.6 * torch.eye(classes) + 0.15 * torch.randn(count, classes, classes)
-    return simplex_projection(estimate)
+    return sorted_projection(estimate)
 
 
 def contestants(
@@ -85,7 +77,7 @@ def measure_case(size: tuple[int, int, int], slack_kind: str, parts_kind: str, s
     torch.compiler.reset()
     logits = torch.randn(samples, classes).requires_grad_()
     labels = torch.randint(classes, (samples,))
-    weights = simplex_projection(0.5 * torch.randn(samples, count))
+    weights = sorted_projection(0.5 * torch.randn(samples, count))
     parts = make_parts(count, classes, parts_kind)
     slack = None
     if slack_kind != "none":

@@ -1,50 +1,43 @@
 """Registers, shared memory and occupancy of every CUDA kernel on a V100, without a GPU.
 
     pip install -c constraints.txt ".[cuda-check]"
-    python benchmarks/occupancy.py [--csv benchmarks/results/occupancy_sm70.csv]
+    python benchmarks/occupancy.py [--csv benchmarks/results/occupancy_sm70.csv] [--only REGEX]
 
-NVRTC 12 compiles each csrc/cuda/*_kernels.cuh by itself for sm_70, and ptxas says what its kernels
-need. Block sizes and dynamic shared memory come from the launchers: python_tests/emulator makes
-all their launches, over classes, parts, types and slack, without running them. The table gives
-the launch with the lowest occupancy of each kernel, and the first size (C, R) that makes it. A
-spill, a stack frame, an occupancy below one half, or a launch of a kernel that NVRTC was not told
-to compile is a failure.
+The launchers themselves say which kernels they launch: python_tests/emulator makes all their
+launches, over classes, parts, types and slack, without running them. NVRTC 12 compiles just these
+instantiations for sm_70, and ptxas reports what they need. The table has the launch with the lowest
+occupancy of each, and the first size (C, R) that makes it. A spill, a stack frame, an occupancy
+below one half, a kernel that nothing launches, or too many of them, is a failure.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import ctypes
-import importlib.util
 import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-CUDA = ROOT / "csrc" / "cuda"
-sys.path.insert(0, str(ROOT / "python_tests"))
+from measure import write_csv
+from nvrtc import ARCH, CUDA, assemble, choose_file, compile_to_ptx, defined_kernels
 
-from emulator.all_launches import all_launches  # noqa: E402
-from emulator.launches import kernel_name  # noqa: E402
+sys.path.insert(0, str(CUDA.parents[1] / "python_tests"))
 
-ARCH = "70"
+MOST_KERNELS, MOST_INSTANTIATIONS = 30, 100
 
-# One multiprocessor of a V100.
+# One multiprocessor of a V100, which is what ARCH stands for.
 WARPS, BLOCKS, REGISTERS, SHARED = 64, 32, 65_536, 96 * 1024
-# Registers are handed out 256 to a warp, to four warps at a time; shared memory in 256 bytes.
+# Registers are allocated 256 to a warp, to four warps at a time; shared memory in 256 bytes.
 REGISTER_UNIT, WARP_UNIT, SHARED_UNIT = 256, 4, 256
+
+Launches = dict[tuple[int, int], tuple[int, int]]  # (threads, dynamic shared memory): (C, R)
 
 
 @dataclass
 class Usage:
-    """What ptxas says of a kernel, and what follows for its worst launch."""
+    """What ptxas reports of a kernel, and what follows for its worst launch."""
 
     kernel: str
     bound: int  # threads, of __launch_bounds__
@@ -58,14 +51,11 @@ class Usage:
     parts: int = 0
     occupancy: float = 0.0
 
-    def take_worst(self, launches: dict[tuple[int, int], tuple[int, int]]) -> None:
-        def share(launch: tuple[int, int]) -> tuple[float, int]:
-            return self.active_warps(*launch) / WARPS, -launch[1]
-
-        worst = min(launches, key=share)
+    def take_worst(self, launches: Launches) -> None:
+        worst = min(launches, key=lambda launch: (self.active_warps(*launch), -launch[1]))
         self.block, self.dynamic_shared = worst
         self.classes, self.parts = launches[worst]
-        self.occupancy = round(share(worst)[0], 3)
+        self.occupancy = round(self.active_warps(*worst) / WARPS, 3)
 
     def active_warps(self, block: int, dynamic_shared: int) -> int:
         warps = _round_up(block, 32) // 32
@@ -76,161 +66,86 @@ class Usage:
         return warps * min(by_registers, by_shared, WARPS // warps, BLOCKS)
 
     def faults(self) -> list[str]:
-        found = []
-        if self.block > self.bound:
-            found.append(
-                f"has {self.block} threads, of which __launch_bounds__ allows {self.bound}"
-            )
-        if self.spills:
-            found.append(f"spills {self.spills} bytes")
-        if self.stack:
-            found.append(f"has a stack frame of {self.stack} bytes")
-        if self.occupancy < 0.5:
-            size = f"(C, R) = ({self.classes}, {self.parts})"
-            found.append(f"reaches an occupancy of {self.occupancy:.0%} only, at {size}")
-        return [f"{self.kernel} {fault}" for fault in found]
+        size = f"(C, R) = ({self.classes}, {self.parts})"
+        bound = f"{self.block} threads, of which __launch_bounds__ allows {self.bound}"
+        found = {
+            f"has {bound}": self.block > self.bound,
+            f"spills {self.spills} bytes": self.spills,
+            f"has a stack frame of {self.stack} bytes": self.stack,
+            f"reaches an occupancy of {self.occupancy:.0%} only, at {size}": self.occupancy < 0.5,
+        }
+        return [f"{self.kernel} {fault}" for fault, is_there in found.items() if is_there]
 
 
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def package_folder(name: str) -> Path:
-    """Where a wheel of NVIDIA's put its files."""
-    try:
-        spec = importlib.util.find_spec(f"nvidia.{name}")
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        sys.exit(f'nvidia.{name} is missing: pip install -c constraints.txt ".[cuda-check]"')
-    return Path(spec.submodule_search_locations[0])
-
-
-def compile_to_ptx(source: Path) -> str:
-    """PTX of one kernel file for sm_70, by NVRTC."""
-    nvrtc = ctypes.CDLL(str(next((package_folder("cuda_nvrtc") / "lib").glob("libnvrtc.so.1*"))))
-    program = ctypes.c_void_p()
-    text, name = source.read_bytes(), str(source).encode()
-    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name, 0, None, None)
-    options = [f"--gpu-architecture=compute_{ARCH}", "--std=c++17", f"-I{CUDA}"]
-    array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    failed = nvrtc.nvrtcCompileProgram(program, len(options), array)
-
-    def fetch(what: str) -> str:
-        size = ctypes.c_size_t()
-        nvrtc[f"nvrtcGet{what}Size"](program, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(size.value)
-        nvrtc[f"nvrtcGet{what}"](program, buffer)
-        return buffer.value.decode()
-
-    log = fetch("ProgramLog")
-    if failed:
-        sys.exit(f"{source.name} does not compile under NVRTC for sm_{ARCH}:\n{log}")
-    if log.strip():
-        print(log, file=sys.stderr)
-    return fetch("PTX")
-
-
-def assemble(ptx: str, source: Path) -> str:
-    """What ptxas prints of the kernels in `ptx`. It says so too when it fails for a spill."""
-    ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kernels.ptx"
-        file.write_text(ptx)
-        command = [ptxas, f"-arch=sm_{ARCH}", "-v", "--warn-on-spills", "--warning-as-error"]
-        done = subprocess.run(
-            [*command, file, "-o", file.with_suffix(".cubin")], capture_output=True, text=True
-        )
-    if done.returncode and "Registers are spilled" not in done.stderr:
-        sys.exit(f"ptxas refuses {source.name}:\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-def usages(source: Path) -> list[Usage]:
-    """One entry for each kernel of a file."""
-    ptx = compile_to_ptx(source)
-    return read_report(assemble(ptx, source), ptx)
-
-
-def read_report(report: str, ptx: str) -> list[Usage]:
-    """What ptxas printed of the kernels of `ptx` that it compiled."""
-    blocks = dict(re.findall(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+)", ptx))
+def usages(source: Path, kernels: list[str]) -> list[Usage]:
+    """What ptxas reports of kernels of one file."""
+    ptx, names = compile_to_ptx(source, kernels)
+    bounds = dict(re.findall(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+)", ptx))
     found = []
-    for part in report.split("Compiling entry function ")[1:]:
+    for part in assemble(ptx, source).split("Compiling entry function ")[1:]:
         mangled = part.split("'")[1]
-        if mangled not in blocks:
-            sys.exit(f"{mangled} declares no __launch_bounds__.")
-        found.append(
-            Usage(
-                readable(mangled),
-                bound=int(blocks[mangled]),
-                registers=_number(r"Used (\d+) registers", part),
-                static_shared=_number(r"(\d+) bytes smem", part),
-                stack=_number(r"(\d+) bytes stack frame", part),
-                spills=_number(r"(\d+) bytes spill stores", part)
-                + _number(r"(\d+) bytes spill loads", part),
-            )
+        if mangled not in names:
+            continue
+        if mangled not in bounds:
+            sys.exit(f"{names[mangled]} declares no __launch_bounds__.")
+        wanted = ("Used (\\d+) registers", "(\\d+) bytes smem", "(\\d+) bytes stack frame")
+        numbers = (
+            sum(map(int, re.findall(pattern, part)))
+            for pattern in (*wanted, "(\\d+) bytes spill (?:stores|loads)")
         )
+        found.append(Usage(names[mangled], int(bounds[mangled]), *numbers))
     return found
-
-
-def _number(pattern: str, text: str) -> int:
-    match = re.search(pattern, text)
-    return int(match[1]) if match else 0
-
-
-def readable(mangled: str) -> str:
-    """name<arguments> of a kernel, as the emulator calls it."""
-    tool = shutil.which("c++filt")
-    if tool is None:
-        sys.exit("c++filt is missing; it is part of GNU binutils.")
-    return kernel_name(
-        subprocess.run([tool, mangled], capture_output=True, text=True).stdout.strip()
-    )
 
 
 def table(rows: list[Usage]) -> str:
     """The rows as aligned text."""
     width = max(len(row.kernel) for row in rows)
     head = f"{'kernel':<{width}}  registers  static  stack  spills  block  dynamic"
-    head += "    (C, R)  occupancy"
     lines = [
         f"{row.kernel:<{width}}  {row.registers:>9}  {row.static_shared:>6}  {row.stack:>5}  "
         f"{row.spills:>6}  {row.block:>5}  {row.dynamic_shared:>7}  "
         f"{f'{row.classes}, {row.parts}':>8}  {row.occupancy:>9.0%}"
         for row in rows
     ]
-    return "\n".join([head, *lines])
+    return "\n".join([head + "    (C, R)  occupancy", *lines])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kernels", nargs="*", type=Path, help="kernel files; all of csrc/cuda")
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
+    parser.add_argument("--only", default="", help="regular expression of kernel names")
     arguments = parser.parse_args()
-    sources = arguments.kernels or sorted(CUDA.glob("*_kernels.cuh"))
+    from emulator.all_launches import all_launches
+
+    launches = {k: v for k, v in all_launches().items() if re.search(arguments.only, k)}
+    sources = {p: p.read_text() for p in sorted(CUDA.rglob("*.cu*")) if p.suffix in (".cu", ".cuh")}
+    defined = {name for text in sources.values() for name in defined_kernels(text)}
+    by_file: dict[Path | None, list[str]] = {}
+    for kernel in sorted(launches):
+        by_file.setdefault(choose_file(kernel, sources), []).append(kernel)
+    faults = [f"{name} is launched, but no file defines it" for name in by_file.pop(None, [])]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        rows = [usage for found in pool.map(usages, map(Path.resolve, sources)) for usage in found]
-    if not rows:
-        sys.exit(f"{CUDA} holds no *_kernels.cuh.")
-    launches = all_launches()
-    faults = [f"{row.kernel} is launched by nothing" for row in rows if row.kernel not in launches]
-    rows = [row for row in rows if row.kernel in launches]
+        rows = [row for found in pool.map(usages, by_file, by_file.values()) for row in found]
     for row in rows:
         row.take_worst(launches[row.kernel])
+        faults += row.faults()
     print(table(rows))
     if arguments.csv:
-        arguments.csv.parent.mkdir(parents=True, exist_ok=True)
-        with arguments.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(asdict(rows[0])), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
-    faults += [fault for row in rows for fault in row.faults()]
-    if not arguments.kernels:
-        compiled = {row.kernel for row in rows}
-        faults += [
-            f"{name} is launched, but not compiled here" for name in launches.keys() - compiled
-        ]
+        write_csv(arguments.csv, [asdict(row) for row in rows])
+    print(f"\n{len(defined)} kernels, {len(launches)} instantiations, for sm_{ARCH}")
+    if not arguments.only:
+        launched = {name.split("<")[0] for name in launches}
+        faults += [f"{name} is launched by nothing" for name in sorted(defined - launched)]
+    for what, count, most in (
+        ("kernels", len(defined), MOST_KERNELS),
+        ("instantiations", len(launches), MOST_INSTANTIATIONS),
+    ):
+        if count > most:
+            faults.append(f"{count} {what} are more than {most}")
     if faults:
         sys.exit("\n".join(["", *faults]))
 

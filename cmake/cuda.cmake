@@ -1,5 +1,5 @@
-# The CUDA operators: csrc/cuda/*.cu are kernels and launchers that include no torch header,
-# csrc/cuda/*.cpp hand them torch's tensors.
+# The CUDA operators: *.cu under csrc/cuda are kernels and launchers that include no torch header,
+# *.cpp hand them torch's tensors. Headers are named from csrc/cuda or from csrc.
 set(PTD_CUDA_VERSION "")
 if(NOT PTD_NVCC)
   message(STATUS "CUDA kernels: off")
@@ -34,8 +34,9 @@ if(NOT TARGET torch_cuda)
   add_library(torch_cuda SHARED cmake/torch_cuda_stand_in.cpp)
 endif()
 
-file(GLOB cuda_glue_sources CONFIGURE_DEPENDS csrc/cuda/*.cpp)
+file(GLOB_RECURSE cuda_glue_sources CONFIGURE_DEPENDS csrc/cuda/*.cpp)
 ptd_ops_library(_ops_cuda ${cuda_kernel_sources} ${cuda_glue_sources})
+target_include_directories(_ops_cuda PRIVATE csrc/cuda)
 target_compile_definitions(_ops_cuda PRIVATE USE_CUDA)
 target_compile_options(_ops_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>)
 target_link_libraries(_ops_cuda PRIVATE torch_cuda CUDA::cudart_static)

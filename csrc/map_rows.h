@@ -12,7 +12,7 @@ namespace ptd {
 template <class Run>
 Tensor map_rows(const Tensor& x, const Run& run) {
   const Tensor rows = torch::stable::contiguous(x);
-  Tensor out = torch::stable::empty_like(rows);
+  Tensor out = fresh(torch::stable::empty_like(rows));
   if (rows.numel() == 0) return out;
   rows.scalar_type() == ScalarType::Double ? run.template operator()<double>(rows, out)
                                            : run.template operator()<float>(rows, out);

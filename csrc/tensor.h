@@ -9,6 +9,10 @@
 #include <stdexcept>
 #include <string>
 
+#if defined(PTD_CUDA_EMULATOR)
+#include "api/host.h"
+#endif
+
 namespace ptd {
 
 using torch::headeronly::ScalarType;
@@ -68,6 +72,14 @@ inline int32_t shim_dtype(ScalarType dtype) {
   }
 }
 
+// Memory that is still to be written. The emulator of the tests lets kernels write to no other.
+inline Tensor fresh(Tensor tensor) {
+#if defined(PTD_CUDA_EMULATOR)
+  cuda_emulator::allocated(tensor.data_ptr(), tensor.numel() * tensor.element_size());
+#endif
+  return tensor;
+}
+
 // Straight from the allocator: the dispatcher's `empty` looks its name up at every call, which is
 // a good part of what a loss on a small batch costs.
 inline Tensor empty_strided(std::initializer_list<int64_t> sizes,
@@ -79,7 +91,7 @@ inline Tensor empty_strided(std::initializer_list<int64_t> sizes,
   STABLE_TORCH_ERROR_CODE_CHECK(
       aoti_torch_empty_strided(int64_t(sizes.size()), sizes.begin(), strides.begin(),
                                shim_dtype(dtype), device_type, beside.get_device_index(), &handle));
-  return Tensor(handle);
+  return fresh(Tensor(handle));
 }
 
 inline Tensor empty(std::initializer_list<int64_t> sizes, ScalarType dtype, const Tensor& beside) {

@@ -1,83 +1,58 @@
-"""The CUDA kernels of clean_posterior, run by the emulator, against their definition."""
+"""clean_posterior on CUDA, run by the emulator, against its definition."""
 
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from cuda_labels import NAMES, batch_of, batch_of_one_origin, run_posterior
+from cuda_cases import (
+    NAMES,
+    batch_of,
+    batch_of_one_origin,
+    check_posterior,
+    near,
+    off_a_boundary,
+    run_posterior,
+)
 from emulator.harness import compiler
 
 from ptd_ext import reference
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-MAPPINGS = (
-    10,
-    36,
-    130,
-)  # classes: samples grouped by label, without and with vectors, a block each
-
-
-def near(actual, expected, tolerance):
-    scale = max(1e-2, expected.abs().max().item()) if expected.numel() else 1
-    torch.testing.assert_close(
-        actual.double(), expected, rtol=0, atol=tolerance * scale, equal_nan=True
-    )
-
-
-def shifted(tensor):
-    """The same numbers, one number off a 16-byte boundary."""
-    return torch.cat([tensor.new_zeros(1), tensor.flatten()])[1:].view(tensor.shape)
-
-
-def check(batch, wanted=NAMES, seed=0, shift=False):
-    """Posterior and gradients against float64 truth."""
-    exact = batch.double()
-    truth = exact.define(reference.clean_posterior)
-    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
-    grad = shifted(grad) if shift else grad
-    posterior, grads = run_posterior(batch, grad, wanted, seed)
-    tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
-    near(posterior, truth.detach(), tolerance)
-    truth.backward(grad.double())
-    for name, gradient in grads.items():
-        half = name == "logits" and batch.logits.dtype.itemsize == 2
-        near(gradient, getattr(exact, name).grad, 1e-2 if half else tolerance)
+CLASSES = (10, 20, 130)
 
 
 @pytest.mark.parametrize("slack", [None, 1e-3, 0.3])
-@pytest.mark.parametrize(
-    "size", [(33, 10, 20), (32, 2, 1), (9, 33, 10), (33, 40, 7), (9, 100, 20), (3, 130, 5)]
-)
+@pytest.mark.parametrize("size", [(33, 10, 20), (32, 2, 1), (33, 37, 7), (3, 130, 5)])
 def test_all_gradients(size, slack):
-    check(batch_of(*size, slack))
+    check_posterior(batch_of(*size, slack))
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 33])
-@pytest.mark.parametrize("c", [1, 14, 40])
+@pytest.mark.parametrize("c", [1, 14, 20])
 def test_numbers_of_samples(n, c):
-    check(batch_of(n, c, 3, 0.1, seed=n), seed=n)
+    check_posterior(batch_of(n, c, 3, 0.1, seed=n), seed=n)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("c", MAPPINGS)
+@pytest.mark.parametrize("c", CLASSES)
 def test_types(dtype, c):
-    check(batch_of(6, c, 3, 0.1, dtype))
+    check_posterior(batch_of(6, c, 3, 0.1, dtype))
 
 
 def test_a_thousand_classes():
-    check(batch_of(2, 1000, 3), wanted=("logits", "weights"))
+    check_posterior(batch_of(2, 1000, 3), wanted=("logits", "weights"))
 
 
-@pytest.mark.parametrize("c", MAPPINGS)
+@pytest.mark.parametrize("c", CLASSES)
 def test_ignored_sample_keeps_its_softmax(c):
     batch = batch_of(11, c, 3, 0.1)
     batch.labels[::3] = -100
-    check(batch)
+    check_posterior(batch)
 
 
-@pytest.mark.parametrize("c", MAPPINGS)
+@pytest.mark.parametrize("c", CLASSES)
 def test_bad_label(c):
     """NaN for that sample, and no gradient from it."""
     batch = batch_of(7, c, 3)
@@ -90,7 +65,7 @@ def test_bad_label(c):
     assert grads["parts"].isfinite().all()
 
 
-@pytest.mark.parametrize("c", MAPPINGS)
+@pytest.mark.parametrize("c", CLASSES)
 def test_column_without_smoothing(c):
     """Classes that cannot give the label are out, even where their logit is by far the largest."""
     batch = batch_of(6, c, 3, smoothing=0.0)
@@ -98,10 +73,10 @@ def test_column_without_smoothing(c):
     batch.parts[:, 0, 1] = 0.5
     batch.labels[:4] = 1
     batch.logits[:2, 0] = -200
-    check(batch, wanted=("logits",))
+    check_posterior(batch, wanted=("logits",))
 
 
-@pytest.mark.parametrize("c", [12, 20, *MAPPINGS])
+@pytest.mark.parametrize("c", [12, *CLASSES])
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_bad_logit_where_the_column_is_zero(c, slack, bad):
@@ -116,7 +91,7 @@ def test_bad_logit_where_the_column_is_zero(c, slack, bad):
             assert array[1:].isfinite().all()
 
 
-@pytest.mark.parametrize("c", [12, 20, *MAPPINGS])
+@pytest.mark.parametrize("c", [12, *CLASSES])
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("mass", [0.5, 1e-3])
 def test_largest_logit_where_the_column_is_zero(c, slack, mass):
@@ -127,18 +102,18 @@ def test_largest_logit_where_the_column_is_zero(c, slack, mass):
     posterior, grads = run_posterior(batch, grad, wanted=NAMES)
     exact = replace(batch.double(), smoothing=1e-300)  # so that the definition has a gradient
     truth = exact.define(reference.clean_posterior)
-    near(posterior, truth.detach(), 2e-5)
+    near(posterior, truth.detach(), 2e-5, 1e-2)
     truth.backward(grad.double())
     for name, gradient in grads.items():
         assert gradient.isfinite().all()
         if slack or name != "parts":
-            near(gradient, getattr(exact, name).grad, 2e-5)
+            near(gradient, getattr(exact, name).grad, 2e-5, 1e-2)
 
 
-@pytest.mark.parametrize("c", [10, 36, 130])
+@pytest.mark.parametrize("c", CLASSES)
 def test_offset_of_one_number(c):
-    """Of logits and weights, or of the gradient alone."""
+    """The gradient alone begins off a 16-byte boundary, or logits and weights do."""
     batch = batch_of(19, c, 4)
-    check(batch, wanted=("logits",), shift=True)
-    batch.logits, batch.weights = shifted(batch.logits), shifted(batch.weights)
-    check(batch, wanted=("logits",))
+    check_posterior(batch, wanted=("logits",), layout=off_a_boundary)
+    batch.logits, batch.weights = off_a_boundary(batch.logits), off_a_boundary(batch.weights)
+    check_posterior(batch, wanted=("logits",))

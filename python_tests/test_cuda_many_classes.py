@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from emulator.harness import compiler
-from emulator.operators import emulated_operators
+from emulator.operators import emulated
 
 from ptd_ext import reference
 
@@ -54,25 +54,28 @@ def check_loss(logits, labels, weights, parts, slack):
     (truth * grad).sum().backward()
     tensors = (logits, labels, weights, parts, None, slack, None)
     options = (0, float("inf"), 0, -100, 1e-8)
-    operators = emulated_operators()
-    loss, total, saved = operators.transition_loss(*tensors, *options)
+    with emulated(check=False) as operators:
+        loss, total, saved = operators.transition_loss(*tensors, *options)
     near(loss, truth.detach())
     near(saved, (torch.einsum("nr,rik->nik", h, p) + s).clamp(min=0).sum(-1))
     needs = (True, False, False, False)
-    dz = operators.transition_loss_backward(grad, *tensors, total, saved, *options, *needs)[0]
+    with emulated(check=False) as operators:
+        dz = operators.transition_loss_backward(grad, *tensors, total, saved, *options, *needs)[0]
     near(dz, z.grad)
 
 
 def check_clean_posterior(logits, labels, weights, parts, slack):
     truth = reference.clean_posterior(*exact(logits), labels, *exact(weights, parts, slack))
     tensors = (logits, labels, weights, parts, slack)
-    posterior, _ = emulated_operators().clean_posterior(*tensors, -100, 1e-8)
+    with emulated(check=False) as operators:
+        posterior, _ = operators.clean_posterior(*tensors, -100, 1e-8)
     near(posterior, truth.detach())
 
 
 def check_noisy_posterior(logits, _, weights, parts, slack):
     truth = reference.noisy_posterior(*exact(logits, weights, parts, slack))
-    posterior, _ = emulated_operators().noisy_posterior(logits, weights, parts, slack)
+    with emulated(check=False) as operators:
+        posterior, _ = operators.noisy_posterior(logits, weights, parts, slack)
     near(posterior, truth.detach())
 
 
@@ -80,8 +83,8 @@ NEEDED = (True, True, True)  # gradients of logits, weights and parts
 REDUCTION_NONE, FORWARD, ATTACHED = 0, 0, 2
 
 
-def decided_batch_of(r, slack):
-    """A batch without entries of T(x) + slack so near zero that rounding decides their sign."""
+def clear_batch_of(r, slack):
+    """A batch whose entries of T(x) + slack are far enough from zero to have a clear sign."""
     logits, labels, weights, parts, revision = batch_of(r)
     if not slack:
         return logits, labels, weights, parts, None
@@ -114,7 +117,7 @@ def compare_gradients(found, expected, labels):
 @pytest.mark.parametrize("slack", [False, True])
 @pytest.mark.parametrize("importance", [FORWARD, ATTACHED])
 def test_gradients_of_the_losses(importance, slack):
-    batch = decided_batch_of(2, slack)
+    batch = clear_batch_of(2, slack)
     logits, labels, weights, parts, revision = batch
     loss = partial(reference.forward_loss, reduction="none")
     if importance == ATTACHED:
@@ -123,35 +126,35 @@ def test_gradients_of_the_losses(importance, slack):
     expected = define_gradients(loss, grad, batch)
     tensors = (logits, labels, weights, parts, None, revision, None)
     options = (importance, float("inf"), REDUCTION_NONE, -100, 1e-8)
-    operators = emulated_operators()
-    _, total, saved = operators.transition_loss(*tensors, *options)
-    found = operators.transition_loss_backward(
-        grad, *tensors, total, saved, *options, *NEEDED, slack
-    )
+    with emulated(check=False) as operators:
+        _, total, saved = operators.transition_loss(*tensors, *options)
+        found = operators.transition_loss_backward(
+            grad, *tensors, total, saved, *options, *NEEDED, slack
+        )
     compare_gradients(found, expected, labels)
 
 
 @pytest.mark.parametrize("slack", [False, True])
 def test_gradients_of_clean_posterior(slack):
-    batch = decided_batch_of(3, slack)
+    batch = clear_batch_of(3, slack)
     grad = torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(1))
     expected = define_gradients(reference.clean_posterior, grad, batch)
     options = (-100, 1e-8)
-    operators = emulated_operators()
-    _, saved = operators.clean_posterior(*batch, *options)
-    found = operators.clean_posterior_backward(grad, *batch, saved, *options, *NEEDED, slack)
+    with emulated(check=False) as operators:
+        _, saved = operators.clean_posterior(*batch, *options)
+        found = operators.clean_posterior_backward(grad, *batch, saved, *options, *NEEDED, slack)
     compare_gradients(found, expected, batch[1])
 
 
 @pytest.mark.parametrize("slack", [False, True])
 def test_gradients_of_noisy_posterior(slack):
-    batch = decided_batch_of(3, slack)
+    batch = clear_batch_of(3, slack)
     logits, labels, *matrix = batch
     grad = torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(1))
     expected = define_gradients(
         lambda z, _, *rest: reference.noisy_posterior(z, *rest), grad, batch
     )
-    operators = emulated_operators()
-    _, saved = operators.noisy_posterior(logits, *matrix)
-    found = operators.noisy_posterior_backward(grad, logits, *matrix, saved, *NEEDED, slack)
+    with emulated(check=False) as operators:
+        _, saved = operators.noisy_posterior(logits, *matrix)
+        found = operators.noisy_posterior_backward(grad, logits, *matrix, saved, *NEEDED, slack)
     compare_gradients(found, expected, labels)

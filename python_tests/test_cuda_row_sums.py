@@ -1,16 +1,15 @@
-"""Row sums of T(x) + slack, clamped at zero, for many classes (csrc/cuda/row_sums_kernels.cuh)."""
+"""Row sums of T(x) + slack, clamped at zero, on CUDA: what the losses keep for their gradients."""
 
 import math
 
 import pytest
 import torch
-from cuda_labels import batch_of, run_row_sums
+from cuda_cases import NAMES, batch_of, off_a_boundary, run_loss, run_row_sums, same
 from emulator.harness import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
 FLOAT, DOUBLE = torch.float32, torch.float64
-# Whole vectors and not, one column for a thread or more, eight and sixteen rows of a block.
 SIZES = [(129, 11, 20), (130, 12, 3), (3, 100, 20), (5, 33, 49), (2, 16, 97), (1, 260, 2)]
 SIZES += [(7, 2, 1)]
 sizes = pytest.mark.parametrize("size", SIZES)
@@ -52,8 +51,7 @@ def test_samples(n, dtype):
 @pytest.mark.parametrize("n", [1, 2, 5, 127, 128, 131, 257])
 @pytest.mark.parametrize("c", [2, 3, 12, 13])
 @dtypes
-def test_nothing_undecided(n, c, dtype):
-    """Linear entries alone: whole rows of a chunk by half of its blocks."""
+def test_entries_that_are_never_clamped(n, c, dtype):
     batch = batch_of(n, c, 5, 0.0, dtype, seed=n)
     batch.slack += torch.rand(c, c)
     check(batch)
@@ -61,7 +59,7 @@ def test_nothing_undecided(n, c, dtype):
 
 @pytest.mark.parametrize("row", [0, 5, 127, 128, 130])
 @pytest.mark.parametrize("column", [0, 127, 128, 130])
-def test_one_undecided_entry(row, column):
+def test_one_entry_that_is_clamped_in_some_samples(row, column):
     """Wherever it is, its row's sum has it, and those of the others stay."""
     batch = batch_of(5, 131, 3, 0.0, seed=10)
     batch.parts[:, row, column] = torch.tensor([0.1, 0.5, 0.9])
@@ -77,12 +75,11 @@ def test_one_undecided_entry(row, column):
 @pytest.mark.parametrize("c", [12, 13, 128])
 @dtypes
 def test_parts(r, c, dtype):
-    """Those of a half of the lanes, and of a block's warps, at their edges."""
     check(batch_of(3, c, r, 0.05, dtype, seed=r))
 
 
-def test_more_chunks_than_multiprocessors():
-    check(batch_of(80 * 128 + 5, 2, 1, 0.5))
+def test_many_samples():
+    check(batch_of(80 * 128 + 5, 2, 1, 0.5), check=False)
 
 
 def test_no_samples():
@@ -97,7 +94,7 @@ def test_one_matrix(dtype):
 @sizes
 @dtypes
 def test_rows_of_every_kind(size, dtype):
-    """Never clamped, always clamped, undecided and mixed."""
+    """Never clamped, always clamped, clamped in some samples, and mixed."""
     batch = batch_of(*size, 0.0, dtype, seed=2)
     batch.parts = (batch.parts + 0.1) / (1 + 0.1 * size[1])
     batch.slack[0] = -2.0
@@ -119,7 +116,7 @@ def test_entries_on_the_border(size, dtype):
 @dtypes
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.5, -1.0, math.nan, math.inf])
 def test_weights_off_the_simplex(dtype, factor):
-    """Their chunk of samples is summed over all entries; the others are as before."""
+    """Samples that are not near theirs are as before."""
     batch = batch_of(300, 12, 5, 0.0, dtype, seed=4)
     batch.slack -= 0.04  # what is clamped depends on the sum of the weights
     before = check(batch)
@@ -160,12 +157,26 @@ def test_layouts(dtype, c):
     assert torch.equal(check(batch), expected)
 
 
+def by_column_off_a_boundary(parts):
+    """The parts in the layout that the kernels read as it is, one number off a boundary."""
+    return off_a_boundary(parts.permute(2, 0, 1)).permute(1, 2, 0)
+
+
 @dtypes
 @pytest.mark.parametrize("scale", [0.0, 0.05])
-def test_off_a_boundary_of_vectors(dtype, scale):
-    """The parts, and the sums."""
+def test_parts_off_a_boundary(dtype, scale):
     batch = batch_of(131, 12, 6, scale, dtype, seed=9)
-    assert torch.equal(run_row_sums(batch, lead=1), check(batch))
+    expected = check(batch)
+    batch.parts = by_column_off_a_boundary(batch.parts)
+    assert torch.equal(check(batch), expected)
+
+
+@pytest.mark.parametrize("c", [10, 12, 36, 130])
+def test_sums_off_a_boundary(c):
+    """As the gradients take them."""
+    batch = batch_of(9, c, 3, 0.05)
+    expected = run_loss(batch, wanted=NAMES)
+    same(run_loss(batch, wanted=NAMES, saved_layout=off_a_boundary), expected)
 
 
 @dtypes

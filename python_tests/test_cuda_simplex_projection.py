@@ -1,62 +1,33 @@
-"""The CUDA kernels of simplex_projection, run by the emulator, against their definition."""
-
-import functools
-from pathlib import Path
+"""simplex_projection on CUDA, run by the emulator, against its definition."""
 
 import pytest
 import torch
-from emulator.harness import Emulator, compile_kernels, compiler
+from emulator.harness import compiler
+from emulator.operators import emulated
 from torch import inf, nan
 
 from ptd_ext import reference
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-CUDA = Path(__file__).parents[1] / "csrc" / "cuda"
-BINDINGS = """
-using namespace ptd;
-#define BIND(T)                                                                             \\
-  extern "C" int forward_##T(const T* x, T* projected, int64_t rows, int64_t parts) {         \\
-    return launch_simplex_projection<T>(x, projected, rows, parts, nullptr);                  \\
-  }                                                                                         \\
-  extern "C" int backward_##T(const T* grad, const T* projected, T* grad_x, int64_t rows,     \\
-                              int64_t parts) {                                              \\
-    return launch_simplex_projection_backward<T>(grad, projected, grad_x, rows, parts,        \\
-                                                 nullptr);                                  \\
-  }
-BIND(float)
-BIND(double)
-"""
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14}
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-
-
-@functools.cache
-def kernels(check=True):
-    return compile_kernels([CUDA / "simplex_projection.cu"], bindings=BINDINGS, check=check)
 
 
 def normal(*shape, dtype=torch.float32, seed=0):
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
-def run(x, grad, seed=0, check=True):
+def run(x, grad, **settings):
     """The projection of rows [rows, R], and its gradient."""
-    rows, parts = x.shape
-    name = "double" if x.dtype is torch.float64 else "float"
-    with Emulator(kernels(check), seed=seed) as gpu:
-        out = gpu.output(x.shape, x.dtype, name="projected")
-        grad_x = gpu.output(x.shape, x.dtype, name="grad_x")
-        assert gpu.call(f"forward_{name}", gpu.input(x, name="x"), out, rows, parts) == 0
-        projected = gpu.input(out.get(), name="projected")
-        g = gpu.input(grad, name="grad")
-        assert gpu.call(f"backward_{name}", g, projected, grad_x, rows, parts) == 0
-        return out.get(), grad_x.get()
+    with emulated(**settings) as ops:
+        out = ops.simplex_projection(x)
+        return out, ops.simplex_projection_backward(grad, out)
 
 
-def check(x, seed=0, watched=True):
+def check(x, **settings):
     grad = normal(*x.shape, dtype=x.dtype, seed=1)
-    out, grad_x = run(x, grad, seed, watched)
+    out, grad_x = run(x, grad, **settings)
     leaf = x.clone().requires_grad_()
     wanted = reference.simplex_projection(leaf)
     (wanted_grad,) = torch.autograd.grad(wanted, leaf, grad)
@@ -79,7 +50,7 @@ def test_long_rows(parts, dtype):
 
 
 def test_many_rows():
-    check(normal(2003, 10), watched=False)
+    check(normal(2003, 10), check=False)
 
 
 @each_dtype

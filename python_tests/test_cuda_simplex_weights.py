@@ -1,39 +1,20 @@
-"""The CUDA kernels of simplex_weights, run by the emulator, against their definition."""
+"""simplex_weights on CUDA, run by the emulator, against its definition."""
 
-import functools
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from emulator.harness import Emulator, compile_kernels, compiler
+from emulator.harness import compiler
+from emulator.operators import emulated
 
 from ptd_ext import reference
 from ptd_ext.simplex import WeightProblem
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 
-CUDA = Path(__file__).parents[1] / "csrc" / "cuda"
-BINDINGS = """
-using namespace ptd;
-#define BIND(T)                                                                               \\
-  extern "C" int weights_##T(const T* contraction, const T* step, const T* shift,               \\
-                             const T* linear, const T* start, T* weights, int64_t batch,      \\
-                             int64_t rows, int64_t parts, int64_t steps, double tolerance) {  \\
-    return launch_simplex_weights<T>({contraction, step, shift, linear, start, weights, batch,  \\
-                                      rows, int(parts), steps, T(tolerance)}, nullptr);         \\
-  }
-BIND(float)
-BIND(double)
-"""
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 COUNTS = [1, 2, 8, 9, 10, 11, 16, 19, 20, 21, 27, 32, 33, 64, 256]
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-
-
-@functools.cache
-def kernels():
-    return compile_kernels([CUDA / "simplex_weights.cu"], bindings=BINDINGS)
 
 
 def make_problem(parts, rows, batch=1, dtype=torch.float32, seed=0):
@@ -51,17 +32,8 @@ def make_problem(parts, rows, batch=1, dtype=torch.float32, seed=0):
 
 
 def run(problem, steps, tolerance=0.0, seed=0):
-    *given, start = problem
-    linear = given[-1]
-    name = "double" if linear.dtype is torch.float64 else "float"
-    with Emulator(kernels(), seed=seed) as gpu:
-        names = ("contraction", "step", "shift", "linear")
-        inputs = [gpu.input(t, name=name) for t, name in zip(given, names, strict=True)]
-        begin = None if start is None else gpu.input(start, name="start")
-        out = gpu.output(linear.shape, linear.dtype, name="weights")
-        sizes = (*linear.shape, steps, float(tolerance))
-        assert gpu.call(f"weights_{name}", *inputs, begin, out, *sizes) == 0
-        return out.get()
+    with emulated(seed=seed) as ops:
+        return ops.simplex_weights(*problem, steps, float(tolerance))
 
 
 def check(problem, steps, tolerance=0.0, seed=0):
@@ -73,7 +45,7 @@ def check(problem, steps, tolerance=0.0, seed=0):
 @each_dtype
 @pytest.mark.parametrize("parts", COUNTS)
 def test_against_definition(parts, dtype):
-    for rows in (1, 5, 9, 17):
+    for rows in (1, 5, 9, 17) if parts < 64 else (1, 5):
         problem = make_problem(parts, rows, dtype=dtype, seed=rows)
         check(problem, steps=4, seed=rows)
         check([*problem[:-1], None], steps=3, seed=rows)
@@ -115,7 +87,7 @@ def test_many_steps_of_floats_stay_at_the_solution(parts):
 
 @each_dtype
 @pytest.mark.parametrize("parts", [1, 10, 20, 32, 40])
-@pytest.mark.parametrize("scale", [1e8, 1e15, 1e30])
+@pytest.mark.parametrize("scale", [1e8, 1e30])
 def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
     """All weight goes to the largest, where 1 is less than the rounding of what it is taken off."""
     contraction, step, shift, linear, start = make_problem(parts, 9, dtype=dtype)
@@ -127,7 +99,7 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
 
 @each_dtype
 @pytest.mark.parametrize("parts", [5, 20, 32, 40])
-@pytest.mark.parametrize("steps", [1, 3, 12])
+@pytest.mark.parametrize("steps", [1, 6])
 @pytest.mark.parametrize("far", [-math.inf, -3e38])
 def test_terms_that_are_out_of_reach(parts, steps, far, dtype):
     """They have no weight, and leave the others as they would be without them, in every row."""

@@ -14,6 +14,7 @@ TESTS = [
     "test_transition_loss.py",
     "test_transition_loss_edges.py",
     "test_many_classes.py",
+    "test_noisy_posterior.py",
     "test_posteriors.py",
     "test_simplex_projection.py",
     "test_simplex_weights.py",
@@ -21,21 +22,23 @@ TESTS = [
 VARIANTS = [v for v in ptd_ext.build_info()["cpu_variants"] if v != _C.cpu_isa()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("PTD_EXT_CPU_ISA" in os.environ, reason="already running one variant")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variant(variant):
     environment = {**os.environ, "PTD_EXT_CPU_ISA": variant, "OMP_NUM_THREADS": "1"}
-    check = [sys.executable, "-c", "import ptd_ext"]
-    probe = subprocess.run(check, env=environment, capture_output=True, text=True, check=False)
-    if "cannot be used: this CPU" in probe.stderr:
-        pytest.skip(f"this CPU has no {variant}")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS]
     run = subprocess.run(
-        command,
+        # How torch traces an operator does not depend on the kernels.
+        [*command, "-m", "not cuda", "-k", "not opcheck and not compile"],
         env=environment,
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.returncode == 0, run.stdout[-3000:]
+    output = run.stdout + run.stderr
+    if "cannot be used: this CPU" in output:
+        pytest.skip(f"this CPU has no {variant}")
+    assert run.returncode == 0, output[-3000:]
+    assert " passed" in output

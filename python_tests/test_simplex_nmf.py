@@ -142,7 +142,7 @@ def test_planted_parts_are_recovered(parts, device):
     x, planted = mixtures(rows=100 * parts, features=20, parts=parts, pure=5)
     x, planted = x.to(device), planted.to(device)
     for seed in range(2):
-        model = SimplexNMF(parts, random_state=seed, max_iter=800, tol=0, compactness=1e-3)
+        model = SimplexNMF(parts, random_state=seed, max_iter=300, tol=0, compactness=1e-3)
         weights = model.fit_transform(x)
         found = model.components_
         nearest = torch.cdist(planted, found).argmin(-1)

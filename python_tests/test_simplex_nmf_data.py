@@ -97,6 +97,7 @@ def test_streamed_is_in_memory(tmp_path, n_init):
         )
 
 
+@pytest.mark.slow
 def test_memory_map_leaves_memory(tmp_path):
     """The pages of a memory map that were read are given back."""
     size = 1 << 26

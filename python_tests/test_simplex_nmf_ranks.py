@@ -29,6 +29,7 @@ def work(index, file, out):
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_sharded_is_unsharded(tmp_path):
     x, _ = mixtures(rows=501, noise=0.2)
     out = tmp_path / "rank"

@@ -75,9 +75,9 @@ def test_opcheck(slack, dtype, device):
         inputs = make_inputs(11, 5, 3, slack=slack, dtype=dtype, device=device, grad=grad)
         weight = torch.rand(5, dtype=dtype, device=device)
         for importance in (0, 1, 2):
-            for reduction in (0, 1, 2):
-                arguments = loss_arguments(inputs, importance, reduction, weight)
-                torch.library.opcheck(ops.transition_loss, arguments)
+            reduction = (importance + (dtype is torch.float64)) % 3
+            arguments = loss_arguments(inputs, importance, reduction, weight)
+            torch.library.opcheck(ops.transition_loss, arguments)
         parts = ptd_ext.prepare_parts(inputs.parts)
         shared = (inputs.logits, inputs.weights, parts, inputs.slack)
         torch.library.opcheck(ops.noisy_posterior, shared)

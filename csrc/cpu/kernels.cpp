@@ -18,6 +18,7 @@ const Kernels<T>& table() {
       .clean_posterior_backward = clean_posterior_backward<T>,
       .noisy_posterior = noisy_posterior<T>,
       .noisy_posterior_backward = noisy_posterior_backward<T>,
+      .weighted_sum = weighted_sum<T>,
       .weight_bounds = weight_bounds<T>,
       .count_support = count_support<T>,
       .fill_support = fill_support<T>,

@@ -27,6 +27,14 @@ struct LossPartial {
   int64_t bad_sample;  // the first sample whose label is out of range, or -1
 };
 
+// How many whole matrices noisy_posterior keeps at a time, in numbers that leave the second-level
+// cache room for the parts; zero where not even a few fit.
+constexpr int64_t matrices_at_a_time(int64_t classes) {
+  constexpr int64_t kNumbers = int64_t(1) << 17, kFewest = 4;
+  const int64_t fit = kNumbers / (classes * classes);
+  return fit < kFewest ? 0 : fit < kBlock ? fit : kBlock;
+}
+
 template <class T>
 struct Kernels {
   // Numbers of scratch, of type T, that one call of a kernel below may use; not `whole` is enough
@@ -59,12 +67,20 @@ struct Kernels {
                                    const T* saved, const Gradients<T>&);
 
   void (*noisy_posterior)(const Batch<T>&, const Matrix& logits, int64_t begin, int64_t end,
-                          T* scratch, T* posterior,  // [N, C]
-                          T* saved);                 // [N, C] row sums; only with slack
+                          T* scratch,
+                          T* matrices,   // [matrices_at_a_time, C, C] or nullptr
+                          T* posterior,  // [N, C]
+                          T* saved);     // [N, C] row sums; only with slack
 
   void (*noisy_posterior_backward)(const Batch<T>&, const Matrix& logits, int64_t begin,
                                    int64_t end, T* scratch, const T* grad,  // [N, C]
                                    const T* saved, const Gradients<T>&);
+
+  void (*weighted_sum)(const T* y,             // [N, C, R]
+                       const Matrix& weights,  // [N, R]
+                       int64_t parts, int64_t classes, int64_t begin, int64_t end,
+                       T* row,   // [R], scratch
+                       T* out);  // [N, C]
 
   // For support.h and decided.h: rows [begin, end), but for the bounds, which are of all samples.
   void (*weight_bounds)(const Batch<T>&, T* scratch, WeightBounds*);

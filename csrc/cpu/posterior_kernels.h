@@ -7,47 +7,134 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// out_k = sum_i T_ik g_i
+// entry_i = g_i / r_i, and the share of the rows without a positive entry: they are uniform, so
+// theirs is the same in every column.
 template <class T>
-void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin, int64_t end,
-                     T* scratch, T* posterior, T* saved) {
+PTD_INLINE T divide_by_row_sums(const T* sums, int64_t classes, T* entry) {
+  Vec<T> share{};
+  for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+    const Vec<T> g = load(entry + i, left), sum = load(sums + i, left);
+    share += sum == Vec<T>{} ? g : Vec<T>{};
+    store(entry + i, g * inverse_row_sums<T>(sum), left);
+  });
+  return sum_lanes(share) / T(classes);
+}
+
+// The clamped matrices of a block, [count, C, C] by column.
+template <class T>
+PTD_INLINE void clamped_matrices(const Batch<T>& batch, const T* h, int64_t count, T* matrices) {
   const int64_t classes = batch.classes;
-  LossScratch<T> at(scratch, batch);
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t count = end - first < kBlock ? end - first : kBlock;
-    const T* h = block_weights(batch, first, count, at.weights);
-    T* sums = saved + first * classes;
-    if (batch.slack) row_sums(batch, h, count, sums);
-    for (int64_t s = 0; s < count; ++s) {
-      T* entry = at.entry + s * classes;
-      softmax_row(read_row(logits, first + s, classes, at.logits), classes, entry);
-      // Rows without a positive entry are uniform: their share is the same in every column.
-      T uniform_share = T(0);
-      if (batch.slack) {
-        for (int64_t i = 0; i < classes; ++i) {
-          const T sum = sums[s * classes + i];
-          uniform_share += sum == T(0) ? entry[i] / T(classes) : T(0);
-          entry[i] *= inverse_row_sum(sum);
-        }
-      }
-      T* out = posterior + (first + s) * classes;
-      for (int64_t k = 0; k < classes; ++k) out[k] = uniform_share;
-    }
-    for_each_tile(batch, h, count,
-                  [&]<int S, int K>(int64_t s, int64_t k, int64_t i, Vec<T>(&m)[S][K]) {
-                    for (int t = 0; t < S; ++t) {
-                      const Vec<T> entry = load(at.entry + (s + t) * classes + i, classes - i);
-                      for (int c = 0; c < K; ++c) {
-                        const Vec<T> value = batch.slack ? clamp_lanes<T>(m[t][c]) : m[t][c];
-                        posterior[(first + s + t) * classes + k + c] += sum_lanes(entry * value);
-                      }
+  for_each_tile(batch, h, count,
+                [&]<int S, int K>(int64_t s, int64_t k, int64_t i, Vec<T>(&m)[S][K]) {
+                  for (int t = 0; t < S; ++t) {
+                    T* matrix = matrices + ((s + t) * classes + k) * classes + i;
+                    for (int c = 0; c < K; ++c) {
+                      store(matrix + c * classes, clamp_lanes<T>(m[t][c]), classes - i);
                     }
-                  });
+                  }
+                });
+}
+
+template <class T>
+PTD_INLINE void matrix_row_sums(const T* matrix, int64_t classes, T* sums) {
+  for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+    Vec<T> even{}, odd{};  // one chain of additions is as slow as its latency
+    int64_t k = 0;
+    for (; k + 2 <= classes; k += 2) {
+      even += load(matrix + k * classes + i, left);
+      odd += load(matrix + (k + 1) * classes + i, left);
+    }
+    if (k < classes) even += load(matrix + k * classes + i, left);
+    store(sums + i, even + odd, left);
+  });
+}
+
+// out_k += sum_i M_ik entry_i for K columns from k on and S samples. The sums over i stay in
+// registers to the end: adding up lanes takes as long as a good part of a column.
+template <int S, int K, class T>
+PTD_INLINE void add_columns(const Batch<T>& batch,
+                            const T* h,      // [S, R]
+                            const T* entry,  // [S, C]
+                            int64_t k,
+                            T* out) {  // [S, C] from column k on
+  const int64_t classes = batch.classes, parts = batch.parts;
+  const T* columns = batch.columns + k * parts * classes;
+  const T* slack = batch.slack ? batch.slack + k * classes : nullptr;
+  Vec<T> sum[S][K] = {}, m[S][K];
+  for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+    combine_tile(h, columns, slack, parts, classes, i, m);
+    for (int s = 0; s < S; ++s) {
+      const Vec<T> factor = load(entry + s * classes + i, left);
+      for (int c = 0; c < K; ++c) sum[s][c] += factor * (slack ? clamp_lanes<T>(m[s][c]) : m[s][c]);
+    }
+  });
+  for (int s = 0; s < S; ++s) {
+    for (int c = 0; c < K; ++c) out[s * classes + c] += sum_lanes(sum[s][c]);
   }
 }
 
-// With d_i = sum_k T_ik G_k:   dz_i = g_i (d_i - <g, d>),   dT_ik = g_i G_k, and with slack
-// dM_ik = [M_ik > 0] g_i (G_k - d_i) / r_i.
+// The same for all columns of a block.
+template <class T>
+PTD_INLINE void add_all_columns(const Batch<T>& batch, const T* h, const T* entries, int64_t count,
+                                T* posterior) {  // [count, C]
+  const int64_t classes = batch.classes;
+  for (int64_t k = 0; k < classes; k += 2) {
+    const auto add = [&]<int S>(int64_t s) {
+      const T* weights = h + s * batch.parts;
+      const T* entry = entries + s * classes;
+      T* out = posterior + s * classes + k;
+      k + 1 < classes ? add_columns<S, 2>(batch, weights, entry, k, out)
+                      : add_columns<S, 1>(batch, weights, entry, k, out);
+    };
+    int64_t s = 0;
+    for (; s + 4 <= count; s += 4) add.template operator()<4>(s);
+    for (; s < count; ++s) add.template operator()<1>(s);
+  }
+}
+
+// out_k = sum_i T_ik g_i. With slack that takes the row sums first: the matrices of a block are
+// kept for it in `matrices`, or formed a second time where that is nullptr.
+template <class T>
+void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin, int64_t end,
+                     T* scratch, T* matrices, T* posterior, T* saved) {
+  const int64_t classes = batch.classes;
+  const int64_t block = matrices ? matrices_at_a_time(classes) : kBlock;
+  LossScratch<T> at(scratch, batch);
+  for (int64_t first = begin; first < end; first += block) {
+    const int64_t count = end - first < block ? end - first : block;
+    const T* h = block_weights(batch, first, count, at.weights);
+    T* sums = saved + first * classes;
+    if (matrices) {
+      clamped_matrices(batch, h, count, matrices);
+    } else if (batch.slack) {
+      row_sums(batch, h, count, sums);
+    }
+    for (int64_t s = 0; s < count; ++s) {
+      T* entry = at.entry + s * classes;
+      T* out = posterior + (first + s) * classes;
+      if (matrices) {
+        matrix_row_sums(matrices + s * classes * classes, classes, sums + s * classes);
+      }
+      softmax_row(read_row(logits, first + s, classes, at.logits), classes, entry);
+      const T uniform = batch.slack ? divide_by_row_sums(sums + s * classes, classes, entry) : T(0);
+      for (int64_t k = 0; k < classes; ++k) {
+        out[k] = uniform;
+        if (!matrices) continue;
+        const T* column = matrices + (s * classes + k) * classes;
+        Vec<T> sum{};
+        for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+          sum += load(entry + i, left) * load(column + i, left);
+        });
+        out[k] += sum_lanes(sum);
+      }
+    }
+    if (!matrices) add_all_columns(batch, h, at.entry, count, posterior + first * classes);
+  }
+}
+
+// With d_i = sum_k T_ik G_k:   dz_i = g_i (d_i - <g, d>),   and with slack
+// dM_ik = [M_ik > 0] g_i (G_k - d_i) / r_i. Without slack there is the gradient of the logits
+// alone: those of weights and parts are matrix products.
 template <class T>
 void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64_t begin,
                               int64_t end, T* scratch, const T* grad, const T* saved,
@@ -101,6 +188,23 @@ void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64
     if (wants_transition(grads)) {
       const Pull<T> block{at.entry, at.row, nullptr, block_grad};
       spread(batch, h, first, count, block, grads, at.dm);
+    }
+  }
+}
+
+// out_k = sum_j y_kj h_j
+template <class T>
+void weighted_sum(const T* y, const Matrix& weights, int64_t parts, int64_t classes, int64_t begin,
+                  int64_t end, T* row, T* out) {
+  for (int64_t n = begin; n < end; ++n) {
+    const T* h = read_row(weights, n, parts, row);
+    for (int64_t k = 0; k < classes; ++k) {
+      const T* terms = y + (n * classes + k) * parts;
+      Vec<T> sum{};
+      for_lanes<T>(parts, [&](int64_t j, int64_t left) {
+        sum += load(terms + j, left) * load(h + j, left);
+      });
+      out[n * classes + k] = sum_lanes(sum);
     }
   }
 }

@@ -20,7 +20,7 @@ template <class T>
 struct Pull {
   const T* entry;         // [count, C]
   const T* row;           // [count, C]; read only with slack
-  const int64_t* labels;  // [count]: column_k = [k = label]; or nullptr, and then
+  const int64_t* labels;  // [count]: column_k = [k = label]; or nullptr, with slack, and then
   const T* column;        // [count, C]
 };
 
@@ -43,10 +43,10 @@ PTD_INLINE void spread_column(const T* h, const T* column, const T* dm, int64_t 
   }
 }
 
-// Without slack: only columns with a non-zero factor are touched, for the losses that is one.
+// Without slack, for what reads the column of a label: no other column has a gradient.
 template <class T>
 PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
-                             const Pull<T>& pull, const Gradients<T>& grads, T* dm) {
+                             const Pull<T>& pull, const Gradients<T>& grads) {
   const int64_t classes = batch.classes, parts = batch.parts;
   for (int64_t s = 0; s < count; ++s) {
     T* grad_h = static_cast<T*>(grads.weights.data);
@@ -54,16 +54,10 @@ PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, i
       grad_h += (begin + s) * parts;
       memset(grad_h, 0, sizeof(T) * parts);
     }
-    const bool one = pull.labels != nullptr;
-    if (one && pull.labels[s] < 0) continue;
-    const int64_t first = one ? pull.labels[s] : 0, last = one ? first + 1 : classes;
-    for (int64_t k = first; k < last; ++k) {
-      const T factor = one ? T(1) : pull.column[s * classes + k];
-      for (int64_t i = 0; i < classes; ++i) dm[i] = factor * pull.entry[s * classes + i];
-      const int64_t at = k * parts * classes;
-      spread_column(h + s * parts, batch.columns + at, dm, parts, classes,
-                    grads.columns ? grads.columns + at : nullptr, grad_h);
-    }
+    if (pull.labels[s] < 0) continue;
+    const int64_t at = pull.labels[s] * parts * classes;
+    spread_column(h + s * parts, batch.columns + at, pull.entry + s * classes, parts, classes,
+                  grads.columns ? grads.columns + at : nullptr, grad_h);
   }
 }
 
@@ -156,7 +150,7 @@ PTD_INLINE void spread(const Batch<T>& batch, const T* h, int64_t begin, int64_t
                        const Pull<T>& pull, const Gradients<T>& grads,
                        T* dm) {  // [C], scratch
   if (!batch.slack) {
-    spread_plain(batch, h, begin, count, pull, grads, dm);
+    spread_plain(batch, h, begin, count, pull, grads);
   } else if (grads.columns || grads.weights.data) {
     spread_revised(batch, h, begin, count, pull, grads, dm);
   } else if (grads.slack) {

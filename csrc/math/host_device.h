@@ -41,27 +41,4 @@ PTD_HD T saturated(T x) {
   return cut < -most ? -most : cut;
 }
 
-// log(x / y) of two sums, x at least 1. Of floats, a GPU takes the quotient and the logarithm that
-// it has for itself. That logarithm is wrong by two units in the last place, or by 2^-22 where the
-// quotient is near 1, and the quotient by up to two units in the last place. So a loss near zero is
-// wrong by some 4e-7, about as much as the sums make it, and may be slightly negative. A small y is
-// scaled, lest the quotient be subnormal, which that logarithm takes for zero.
-PTD_HD double log_quotient(double x, double y) { return log_of(x) - log_of(y); }
-PTD_HD float log_quotient(float x, float y) {
-#if defined(__CUDA_ARCH__) || defined(PTD_CUDA_EMULATOR)
-  const bool small = y < 0x1p-64f;
-  const float scaled = small ? y * 0x1p64f : y;
-  float result;
-#if defined(__CUDA_ARCH__)
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(__fdividef(scaled, x)));
-#else
-  const float quotient = scaled / x;
-  result = ::log2f(quotient < 0x1p-126f ? 0.0f : quotient);
-#endif
-  return (small ? result - 64.0f : result) * -0.693147181f;
-#else
-  return log_of(x) - log_of(y);
-#endif
-}
-
 }  // namespace ptd

@@ -52,7 +52,8 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
                                T max_importance) {
   // A column without mass (only possible with smoothing = 0) has an infinite loss and no posterior.
   if (importance == kForward) {
-    const T loss = (sums.shift - sums.column_shift) + log_quotient(sums.exp_sum, sums.column_sum);
+    const T loss =
+        (sums.shift - sums.column_shift) + (log_of(sums.exp_sum) - log_of(sums.column_sum));
     const T posterior = sums.column_sum == T(0) ? T(0) : T(-1) / sums.column_sum;
     return {loss, T(1) / sums.exp_sum, posterior, T(0)};
   }

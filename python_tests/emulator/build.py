@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LAUNCH_HEADER_DIR = HERE.parents[1] / "csrc" / "cuda"
+CSRC = HERE.parents[1] / "csrc"
+CUDA = CSRC / "cuda"
+INCLUDE_DIRS = [HERE, CUDA, CUDA / "common", CSRC]
 
 COMMON = ["-std=c++20", "-fPIC", "-g1"]
 
@@ -38,6 +40,7 @@ CHECKED = [
     "-fno-tree-loop-im",
     "-fsanitize=thread,bounds,alignment,signed-integer-overflow,integer-divide-by-zero,shift",
     "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
 ]
 
 
@@ -74,7 +77,7 @@ def compile_kernels(
     runs several times faster, and strays are found only by guard pages and margins.
     """
     flags = [*COMMON, *KERNEL, *(CHECKED if check else FAST)]
-    flags += [f"-I{path}" for path in (HERE, LAUNCH_HEADER_DIR, *include_dirs)]
+    flags += [f"-I{path}" for path in (*INCLUDE_DIRS, *include_dirs)]
     flags += [f"-D{name}" for name in defines]
     if bindings:
         text = "".join(f'#include "{Path(source).resolve()}"\n' for source in sources) + bindings
@@ -93,7 +96,7 @@ def load_runtime() -> ctypes.CDLL:
 @functools.cache
 def _runtime() -> Path:
     objects = _compile_all(sorted(HERE.glob("runtime/*.cpp")), [*COMMON, "-O2"])
-    return _link(objects, ["-ldl"])
+    return _link(objects, ["-ldl", "-lrt"])
 
 
 def _compile_all(sources: Sequence[Path | str], flags: list[str]) -> list[Path]:

@@ -55,21 +55,30 @@ class DeviceArray:
 
 
 class Emulator:
-    """Emulated device memory, and calls of the launchers of one library.
+    """Emulated device memory, and calls of the launchers of one library, if one is given.
 
     `seed` sets the order of blocks and threads. With probability `switch_probability` a thread
     gives way to another at an access to memory, not only at barriers (checked libraries only).
     `check_initialised=False` allows reads of shared memory that the block has not written; they
     give NaN, or -1.
+
+    Blocks run one after another, or `interleave` of them at a time: then their threads take turns,
+    and checked libraries report races between blocks on global memory.
+
+    A launch fails after `max_work` accesses, barriers, shuffles, votes and fences, of which
+    libraries that are not checked count all but the accesses, or after `max_seconds` of CPU time.
     """
 
     def __init__(
         self,
-        kernels: ctypes.CDLL,
+        kernels: ctypes.CDLL | None = None,
         *,
         seed: int = 0,
         switch_probability: float = 0.0,
         check_initialised: bool = True,
+        interleave: int = 1,
+        max_work: int = 10**9,
+        max_seconds: float = 60.0,
     ):
         self._kernels = kernels
         self._runtime = load_runtime()
@@ -80,10 +89,14 @@ class Emulator:
             ctypes.c_double(switch_probability),
             ctypes.c_int(check_initialised),
         )
+        self._interleave = ctypes.c_int(interleave)
+        self._limits = (ctypes.c_int64(max_work), ctypes.c_double(max_seconds))
         self._count = 0
 
     def __enter__(self) -> Emulator:
         self._runtime.cuda_emulator_configure(*self._settings)
+        self._runtime.cuda_emulator_set_interleave(self._interleave)
+        self._runtime.cuda_emulator_set_limits(*self._limits)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -127,10 +140,14 @@ class Emulator:
         launcher = self._kernels[function]
         launcher.restype = ctypes.c_int64
         result = launcher(*map(_as_c, arguments))
+        self.raise_error()
+        return result
+
+    def raise_error(self) -> None:
+        """Raise what the launches since the last call of this function did wrong, if anything."""
         error = self._runtime.cuda_emulator_take_error()
         if error is not None:
-            raise EmulatorError(_with_lines(error.decode()))
-        return result
+            raise EmulatorError(_with_lines(error.decode())) from None
 
 
 def _as_c(argument: DeviceArray | int | float | None) -> Any:

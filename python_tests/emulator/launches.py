@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -41,6 +42,7 @@ class Launch:
     traffic: list[Traffic] = field(default_factory=list)
 
 
+@functools.cache
 def kernel_name(signature: str) -> str:
     """name<arguments> of a demangled function."""
     name = signature.removeprefix("void ").replace("ptd::", "")
@@ -50,34 +52,49 @@ def kernel_name(signature: str) -> str:
         if letter == "(" and depth == 0:
             name = name[:at]
             break
-    return re.sub(r"\([\w ]+\)(?=-?\d)", "", name)
+    # Casts to built-in types say nothing; one to an enumeration is part of the argument.
+    return re.sub(r"\([a-z_ ]+\)(?=-?\d)", "", name)
+
+
+_recordings: list[list[Launch]] = []
+
+
+def collect(names: Mapping[str, str] | None = None) -> None:
+    """Add what was recorded since the last call to the list of the recording that is going on.
+
+    `names` are other names of arrays.
+    """
+    runtime = load_runtime()
+    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
+    if _recordings:
+        _recordings[-1] += _read(runtime.cuda_emulator_take_record().decode(), names or {})
 
 
 @contextmanager
 def recording(*, traffic: bool = True) -> Iterator[list[Launch]]:
-    """Launches made inside, in a list that is filled at its end.
+    """Launches made inside, in a list that is filled at its end, or after each operator's call.
 
     With `traffic` they run, and what they move is counted (checked libraries only); without it they
     do not run, and arrays need not be as large as the launcher believes.
     """
     runtime = load_runtime()
-    runtime.cuda_emulator_take_record.restype = ctypes.c_char_p
-    launches: list[Launch] = []
+    _recordings.append([])
     runtime.cuda_emulator_record(2 if traffic else 1)
     try:
-        yield launches
+        yield _recordings[-1]
     finally:
         runtime.cuda_emulator_record(0)
-        launches += _read(runtime.cuda_emulator_take_record().decode())
+        collect()
+        _recordings.pop()
 
 
-def _read(text: str) -> list[Launch]:
+def _read(text: str, names: Mapping[str, str]) -> list[Launch]:
     launches: list[Launch] = []
     for line in text.splitlines():
         kind, name, *rest = line.split("\t")
         if kind == "launch":
             launches.append(Launch(kernel_name(name), *map(int, rest)))
         else:
-            traffic = Traffic(name, rest[0] == "write", *map(int, rest[1:]))
+            traffic = Traffic(names.get(name, name), rest[0] == "write", *map(int, rest[1:]))
             launches[-1].traffic.append(traffic)
     return launches

@@ -219,6 +219,7 @@ def test_validation_is_in_evaluation_mode(clusters):
     assert not any(training for size, training in modes if size in (200, 300))
 
 
+@pytest.mark.slow
 def test_all_methods_run_and_are_named(clusters, tmp_path):
     """The paper's fourteen and the two with PTD's anchors; digits and rows alike."""
     assert len(NAMES) == 16

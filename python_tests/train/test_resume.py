@@ -18,6 +18,7 @@ from training_cases import (
     write_clusters,
 )
 
+from ptd_ext.cli import main
 from ptd_ext.train.session import train
 
 # Kills itself with SIGKILL, which no code can soften: at the n-th step, or half-way through the
@@ -63,6 +64,7 @@ def command(clusters, out, method, **changes):
 
 
 # Ten steps an epoch: 3 epochs of warm-up, 3 of training, 2 of revision.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "where", "count"),
     [
@@ -86,6 +88,7 @@ def test_sigkill(clusters, tmp_path, method, where, count):
     assert outcome(broken) == outcome(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code):
     """The checkpoint is of the step that was reached, not of the epoch's beginning."""
@@ -142,22 +145,41 @@ def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
         train(settings, tmp_path / "run", CPU)
 
 
-def test_other_settings_are_refused(clusters, tmp_path):
+@pytest.fixture
+def crashed(clusters, tmp_path, monkeypatch):
+    """The folder of a run by cross entropy that crashed in its second epoch."""
+    from ptd_ext.train import steps
+
+    step, calls = steps.Steps.step, []
+
+    def crash(self, *arguments):
+        calls.append(1)
+        if len(calls) == 15:
+            raise MemoryError
+        step(self, *arguments)
+
     out = tmp_path / "run"
-    killed = run_script(KILLED, "step", 15, *command(clusters, out, "CE"))
-    assert killed.returncode == -signal.SIGKILL
+    with monkeypatch.context() as patch:
+        patch.setattr(steps.Steps, "step", crash)
+        with pytest.raises(MemoryError):
+            main(["train", *command(clusters, out, "CE")])
+    return out
+
+
+def test_other_settings_are_refused(clusters, crashed):
     with pytest.raises(ValueError, match="other settings"):
-        train(quick_settings(clusters, method="CE", lr=0.5), out, CPU, resume=True)
+        train(quick_settings(clusters, method="CE", lr=0.5), crashed, CPU, resume=True)
 
 
-def test_a_damaged_checkpoint_is_refused(clusters, tmp_path):
-    out = tmp_path / "run"
-    run_script(KILLED, "step", 15, *command(clusters, out, "CE"))
-    checkpoint = out / "checkpoint.pt"
+def test_a_damaged_checkpoint_is_refused(crashed, capsys):
+    checkpoint = crashed / "checkpoint.pt"
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
-    done = run_script(TRAIN, "--out", out, "--resume", check=2)
-    assert "damaged" in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "--out", str(crashed), "--resume"])
+    assert ended.value.code == 2
+    errors = capsys.readouterr().err
+    assert "damaged" in errors
+    assert "Traceback" not in errors
 
 
 def test_warmed_up_networks_are_shared(clusters, tmp_path):

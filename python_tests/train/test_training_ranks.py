@@ -16,6 +16,8 @@ from ptd_ext.part_transition import PartTransition
 from ptd_ext.train.config import write_config
 from ptd_ext.train.session import train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory):

@@ -72,8 +72,17 @@ auto with_storage(const Tensor& tensor, const Run& run) {
   }
 }
 
+// The memory of a tensor, for a kernel. The emulator of the tests lets kernels touch no other: from
+// the tensor's first number to its last, whatever else its storage holds.
 template <class T>
 T* pointer(const Tensor& tensor) {
+#if defined(PTD_CUDA_EMULATOR)
+  size_t extent = tensor.numel() > 0;
+  for (int64_t d = 0; extent && d < tensor.dim(); ++d) {
+    extent += (tensor.size(d) - 1) * tensor.stride(d);
+  }
+  cuda_emulator::watch(tensor.data_ptr(), extent * tensor.element_size());
+#endif
   return static_cast<T*>(tensor.data_ptr());
 }
 

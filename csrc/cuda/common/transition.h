@@ -48,14 +48,14 @@ struct Labels {
 // The gradient of a loss with respect to M = T(x) + slack, in factored form:
 //
 //   dL/dM_ik = [M_ik > 0] (entry_i column_k - row_i)    with slack
-//   dL/dM_ik = entry_i column_k                         without
+//   dL/dM_ik = entry_i [k = y]                          without
 //
-// The operators that read one column y of T(x) have column_k = [k = y].
+// The operators that read one column y of T(x) have column_k = [k = y] with slack too.
 template <class T>
 struct MatrixGradient {
   T* entry;         // [N, C], or nullptr where no gradient of the transition is wanted
   T* row;           // [N, C], with slack
-  const T* column;  // [N, C]; or nullptr: [k = y], from the labels
+  const T* column;  // [N, C], only with slack; or nullptr: [k = y], from the labels
 };
 
 }  // namespace ptd

@@ -1,9 +1,9 @@
 // The gradient of the weights: dL/dh_j = <P^j, dL/dM>.
 //
-// A warp per sample, kGradientParts parts at a time. Without slack and with labels its lanes run
-// along column y: N (C + R + 2) numbers must move, and the column comes from L2 for each sample.
-// Otherwise they run over all entries (i, k), with slack evaluating M again for every few parts:
-// N (2 C + 2 R + 2) must move, and R C^2 comes from L2 for each sample.
+// A warp per sample, kGradientParts parts at a time. Without slack its lanes run along column y:
+// N (C + R + 2) numbers must move, and the column comes from L2 for each sample. With slack they
+// run over all entries (i, k), evaluating M again for every few parts: N (2 C + 2 R + 2) must move,
+// and R C^2 comes from L2 for each sample.
 #include "gradients/matrix_gradient.cuh"
 
 namespace ptd {
@@ -18,12 +18,11 @@ __global__ void __launch_bounds__(kGradientThreads, 8)
   const int classes = transition.classes, parts = transition.parts;
   const ColumnFactor<T> factor(grad, labels, n, classes);
   // The columns that have a gradient.
-  const bool one_column = !kSlack && !grad.column;
-  const int first_column = one_column ? factor.label : 0;
-  const int last_column = !factor.counts() ? first_column : one_column ? first_column + 1 : classes;
+  const int first_column = kSlack ? 0 : factor.label;
+  const int end_column = !factor.counts() ? first_column : kSlack ? classes : first_column + 1;
   for (int first_part = 0; first_part < parts; first_part += kParts) {
     T sums[kParts] = {};
-    for (int k = first_column; k < last_column; ++k) {
+    for (int k = first_column; k < end_column; ++k) {
       const T* column = transition.column(k);
       const T factor_k = factor.at(k);
       for (int i = lane_id(); i < classes; i += kWarp) {

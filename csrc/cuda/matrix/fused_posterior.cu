@@ -8,7 +8,7 @@
 //
 // N (2 C + R) numbers must move, with slack N C row sums more; backward N (3 C + R), and the
 // factors entry and row where they are asked for.
-#include "matrix/noisy_posterior.h"
+#include "matrix/posterior_launchers.h"
 
 #include "matrix/sample_tile.cuh"
 

@@ -1,7 +1,8 @@
-#include "check.h"
+#include "noisy_posterior.h"
+
 #include "common/transition_glue.h"
 #include "gradients/backward.h"
-#include "matrix/noisy_posterior.h"
+#include "matrix/posterior_launchers.h"
 #include "row_sums/row_sums_glue.h"
 
 namespace ptd {
@@ -15,6 +16,20 @@ std::optional<FusedPosteriorPlan> fused_plan(const Sizes& sizes) {
   const FusedPosteriorPlan plan(sizes.samples, sizes.classes, sizes.parts);
   if (std::is_same_v<S, double> || !plan.fits) return {};
   return plan;
+}
+
+// The product with the clamped matrix whose entries lie in `matrices`; the caller sets the rest.
+template <class T>
+ClampedProduct<T> clamped_product_of(const Transition<T>& transition, const T* matrices,
+                                     const Rows<const T>& slack) {
+  ClampedProduct<T> product{};
+  product.weights = transition.weights;
+  product.matrices = matrices;
+  product.slack = slack;
+  product.samples = transition.samples;
+  product.classes = transition.classes;
+  product.parts = transition.parts;
+  return product;
 }
 
 // out_k = sum_i g_i / r_i max(M_ik, 0), and the share of uniform rows.
@@ -31,16 +46,10 @@ void forward_with_slack(const Sizes& sizes, const Tensor& logits,
                                              pointer<T>(scaled), pointer<T>(uniform), sizes.samples,
                                              sizes.classes, stream));
   const Tensor rows = parts_by_row(parts);
-  ClampedProduct<T> product{};
-  product.weights = transition.weights;
-  product.matrices = pointer<const T>(rows);
-  product.slack = transition.slack;
+  auto product = clamped_product_of(transition, pointer<const T>(rows), transition.slack);
   product.factors = pointer<const T>(scaled);
   product.start = pointer<const T>(uniform);
   product.out = pointer<T>(posterior);
-  product.samples = sizes.samples;
-  product.classes = transition.classes;
-  product.parts = transition.parts;
   check_launch(kOp, launch_clamped_product(product, stream));
 }
 
@@ -49,18 +58,15 @@ template <class S>
 cudaError_t backward_with_slack(const Sizes& sizes, const Tensor& logits,
                                 const Transition<Accumulation<S>>& transition,
                                 const Accumulation<S>* row_sums,
-                                const NoisyPosteriorGradients<S>& grads, const Tensor& pulled,
-                                cudaStream_t stream) {
+                                const NoisyPosteriorGradients<S>& grads, cudaStream_t stream) {
   using T = Accumulation<S>;
-  ClampedProduct<T> product{};
-  product.weights = transition.weights;
-  product.matrices = transition.columns;
-  product.slack = {transition.slack.data, transition.slack.stride, transition.slack.row_stride};
+  const Tensor pulled =
+      empty({sizes.samples, sizes.classes}, accumulation_type(logits.scalar_type()), logits);
+  const Rows<const T>& slack = transition.slack;
+  auto product = clamped_product_of(transition, transition.columns,
+                                    {slack.data, slack.stride, slack.row_stride});
   product.factors = grads.grad;
   product.out = pointer<T>(pulled);
-  product.samples = sizes.samples;
-  product.classes = transition.classes;
-  product.parts = transition.parts;
   check_launch(kOp, launch_clamped_product(product, stream));
   return launch_posterior_gradients(rows_of<S>(logits), row_sums, pointer<const T>(pulled), grads,
                                     sizes.samples, sizes.classes, stream);
@@ -70,28 +76,27 @@ std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights
                                            OptionalTensor slack) {
   const Sizes sizes = check_batch(kOp, logits, weights, parts, slack);
   const ScalarType dtype = parts.scalar_type();
-  const Tensor posterior = empty({sizes.samples, sizes.classes}, dtype, logits);
-  const Tensor row_sums =
-      slack ? empty({sizes.samples, sizes.classes}, dtype, logits) : empty({0}, dtype, logits);
-  if (sizes.samples == 0) return {posterior, row_sums};
-
+  const Tensor row_sums = empty_saved(sizes, logits, dtype, slack.has_value());
   const OnDevice device(logits);
-  with_storage(logits, [&]<class S>() {
+  return with_storage(logits, [&]<class S>() -> std::tuple<Tensor, Tensor> {
     using T = Accumulation<S>;
     const auto plan = fused_plan<S>(sizes);
+    if (!plan && !slack) {
+      return {NoisyPosteriorProduct(sizes, logits, weights, parts).forward(), row_sums};
+    }
+    const Tensor posterior = empty({sizes.samples, sizes.classes}, dtype, logits);
+    if (sizes.samples == 0) return {posterior, row_sums};
     const TransitionInputs<T> inputs(sizes, weights, parts, slack);
-    if (plan) {
-      if constexpr (!std::is_same_v<S, double>) {
-        check_launch(kOp, launch_fused_posterior(*plan, rows_of<S>(logits), inputs.view,
-                                                 pointer<T>(posterior), pointer<T>(row_sums),
-                                                 device.stream()));
-      }
-    } else {
+    if (!plan) {
       forward_with_slack<S>(sizes, logits, inputs.view, parts, posterior, row_sums,
                             device.stream());
+    } else if constexpr (!std::is_same_v<S, double>) {
+      check_launch(
+          kOp, launch_fused_posterior(*plan, rows_of<S>(logits), inputs.view, pointer<T>(posterior),
+                                      pointer<T>(row_sums), device.stream()));
     }
+    return {posterior, row_sums};
   });
-  return {posterior, row_sums};
 }
 
 FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor weights,
@@ -99,20 +104,17 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
                                      bool need_logits, bool need_weights, bool need_parts,
                                      bool need_slack) {
   const Sizes sizes = check_batch(kOp, logits, weights, parts, slack);
-  const auto check = [&](const char* name, const Tensor& tensor) {
-    check_backward("noisy_posterior_backward", name, tensor, {sizes.samples, sizes.classes},
-                   parts.scalar_type());
-  };
-  check("grad", grad);
-  if (slack) check("saved_row_sum", saved_row_sum);
+  check_noisy_posterior_backward(sizes, grad, parts, slack, saved_row_sum);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
-
   const OnDevice device(logits);
   const Tensor dense_grad = torch::stable::contiguous(grad);
   const Tensor row_sums = torch::stable::contiguous(saved_row_sum);
   return with_storage(logits, [&]<class S>() {
     using T = Accumulation<S>;
     const auto plan = fused_plan<S>(sizes);
+    if (!slack && (!plan || needs.transition())) {
+      return NoisyPosteriorProduct(sizes, logits, weights, parts).backward(dense_grad, needs);
+    }
     const TransitionInputs<T> inputs(sizes, weights, parts, slack);
     const auto launch = [&](S* grad_logits, const MatrixGradient<T>& matrix) {
       const NoisyPosteriorGradients<S> grads{pointer<const T>(dense_grad), grad_logits, matrix};
@@ -122,9 +124,8 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
                                                  device.stream());
         }
       }
-      const Tensor pulled = empty({sizes.samples, sizes.classes}, parts.scalar_type(), logits);
       return backward_with_slack<S>(sizes, logits, inputs.view, pointer<const T>(row_sums), grads,
-                                    pulled, device.stream());
+                                    device.stream());
     };
     return backward_through_matrix<S>(kOp, sizes, logits, parts, slack, inputs.view, Labels{},
                                       dense_grad, needs, device.stream(), launch);

@@ -8,7 +8,7 @@
 // N 6 C numbers. In clamped_product a thread has one column a of kPosteriorSamples samples; a
 // block's warps have the same columns, so that entries of the matrices are in L1 for all but one.
 // N (2 C + R) numbers must move, R C^2 comes from L2 for every block: N R C^2 multiply-adds.
-#include "matrix/noisy_posterior.h"
+#include "matrix/posterior_launchers.h"
 #include "matrix/sample_tile.cuh"
 
 namespace ptd {

@@ -42,6 +42,12 @@ struct Call {
   const void* shared;  // an address inside the static shared memory of the kernel's library
 };
 
+// The code around the launches takes its memory from torch. These calls tell the emulator of bytes
+// that it has allocated, which are filled with NaN, and of those that a kernel is handed: it may
+// touch no others, and write only to what was allocated.
+void allocated(void* begin, size_t bytes);
+void watch(void* begin, size_t bytes);
+
 void run(const Call& call, dim3 grid, dim3 block, size_t shared_bytes);
 cudaError_t set_max_dynamic_shared(const void* function, int bytes);
 

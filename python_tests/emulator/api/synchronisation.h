@@ -22,8 +22,10 @@ unsigned ballot(const char* intrinsic, unsigned mask, bool predicate, Place);
 void sync_block(Place);
 void sync_warp(unsigned mask, Place);
 unsigned active_mask();
-// A point at which another thread may run; fences order nothing more, since fibers take turns.
-void fence();
+// Points at which another thread may run. Fibers take turns, so that fences change no value; the
+// first tells the search for races between blocks what has been published.
+void fence(Place);
+void block_fence(Place);
 
 template <typename T>
 T shuffle_as(Shuffle kind, unsigned mask, T value, unsigned operand, int width, Place place) {
@@ -88,5 +90,11 @@ inline unsigned __ballot_sync(unsigned mask, int predicate,
 }
 
 inline unsigned __activemask() { return cuda_emulator::active_mask(); }
-inline void __threadfence() { cuda_emulator::fence(); }
-inline void __threadfence_block() { cuda_emulator::fence(); }
+
+inline void __threadfence(cuda_emulator::Place place = cuda_emulator::Place::current()) {
+  cuda_emulator::fence(place);
+}
+
+inline void __threadfence_block(cuda_emulator::Place place = cuda_emulator::Place::current()) {
+  cuda_emulator::block_fence(place);
+}

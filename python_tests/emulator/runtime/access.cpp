@@ -3,7 +3,9 @@
 #include "access.h"
 
 #include "block.h"
+#include "global_race.h"
 #include "launch.h"
+#include "limits.h"
 #include "memory.h"
 #include "record.h"
 #include "report.h"
@@ -54,8 +56,9 @@ std::string describe_outside(const void* address) {
 
 }  // namespace
 
-void on_access(const void* address, size_t bytes, Touch touch, const void* code) {
+void on_access(const void* address, size_t bytes, Touch touch, const void* code, bool strong) {
   if (!block.running()) return;  // the code around the launch
+  count_work(code);
   // Of kernels that are not instrumented, which are handed no array, only atomics come here: what
   // these find was not seen being written.
   if (touch == Touch::atomic && memory.empty()) return;
@@ -69,7 +72,11 @@ void on_access(const void* address, size_t bytes, Touch touch, const void* code)
       fail_access("read-only: ", bytes, touch, code, array->describe(address));
     }
     if (record.mode == Recording::traffic) record.on_access(*array, address, bytes, touch, code);
-    return block.maybe_switch();
+    block.maybe_switch();
+    if (global_races.watching() && array->writable()) {
+      global_races.on_access(*array, address, bytes, touch, code, strong);
+    }
+    return;
   }
   if (current_launch.owns(address)) return;
   if (memory.empty()) return;  // no array has been handed over: memory is not watched
@@ -81,28 +88,33 @@ void on_access(const void* address, size_t bytes, Touch touch, const void* code)
 // The call returns to the instruction after it, which may belong to the next line.
 #define CALLER (static_cast<const char*>(__builtin_return_address(0)) - 1)
 
-#define READ_AND_WRITE(bytes)                                                      \
-  void __tsan_read##bytes(const void* address) {                                   \
-    cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::read, CALLER);  \
-  }                                                                                \
-  void __tsan_write##bytes(const void* address) {                                  \
-    cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::write, CALLER); \
+#define READ_AND_WRITE(kind, bytes, strong)                                                \
+  void __tsan_##kind##read##bytes(const void* address) {                                   \
+    cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::read, CALLER, strong);  \
+  }                                                                                        \
+  void __tsan_##kind##write##bytes(const void* address) {                                  \
+    cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::write, CALLER, strong); \
   }
 
 extern "C" {
 
-READ_AND_WRITE(1)
-READ_AND_WRITE(2)
-READ_AND_WRITE(4)
-READ_AND_WRITE(8)
-READ_AND_WRITE(16)
+READ_AND_WRITE(, 1, false)
+READ_AND_WRITE(volatile_, 1, true)
+READ_AND_WRITE(, 2, false)
+READ_AND_WRITE(volatile_, 2, true)
+READ_AND_WRITE(, 4, false)
+READ_AND_WRITE(volatile_, 4, true)
+READ_AND_WRITE(, 8, false)
+READ_AND_WRITE(volatile_, 8, true)
+READ_AND_WRITE(, 16, false)
+READ_AND_WRITE(volatile_, 16, true)
 
 void __tsan_read_range(const void* address, size_t bytes) {
-  cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::read, CALLER);
+  cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::read, CALLER, false);
 }
 
 void __tsan_write_range(const void* address, size_t bytes) {
-  cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::write, CALLER);
+  cuda_emulator::on_access(address, bytes, cuda_emulator::Touch::write, CALLER, false);
 }
 
 void __tsan_init() {}

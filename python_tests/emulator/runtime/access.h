@@ -7,7 +7,8 @@
 
 namespace cuda_emulator {
 
-// Fails if the current thread may not touch these bytes. `code` is the place in the kernel.
-void on_access(const void* address, size_t bytes, Touch touch, const void* code);
+// Fails if the current thread may not touch these bytes. `code` is the place in the kernel. Atomic
+// and volatile accesses are strong: threads may use them to tell each other something.
+void on_access(const void* address, size_t bytes, Touch touch, const void* code, bool strong);
 
 }  // namespace cuda_emulator

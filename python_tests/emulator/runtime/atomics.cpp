@@ -13,7 +13,7 @@ namespace {
 template <typename T, typename Update>
 T update(T* address, const void* code, Update new_value) {
   cuda_emulator::block.maybe_switch();
-  cuda_emulator::on_access(address, sizeof(T), cuda_emulator::Touch::atomic, code);
+  cuda_emulator::on_access(address, sizeof(T), cuda_emulator::Touch::atomic, code, true);
   return std::exchange(*address, new_value(*address));
 }
 

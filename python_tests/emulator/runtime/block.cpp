@@ -1,11 +1,14 @@
 #include "block.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "collective.h"
+#include "global_race.h"
 #include "launch.h"
+#include "limits.h"
 #include "race.h"
 #include "report.h"
 
@@ -19,12 +22,21 @@ Block block;
 
 namespace {
 
+uint64_t threshold(double probability) {
+  constexpr double kTwoTo64 = 18446744073709551616.0;
+  return probability >= 1 ? ~uint64_t{0} : static_cast<uint64_t>(probability * kTwoTo64);
+}
+
 bool same(const Place& a, const Place& b) {
   return a.line() == b.line() && a.column() == b.column() &&
          std::strcmp(a.file_name(), b.file_name()) == 0;
 }
 
 }  // namespace
+
+uint3 thread_index(uint32_t number, dim3 size) {
+  return {number % size.x, number / size.x % size.y, number / (size.x * size.y)};
+}
 
 std::string whereabouts(const Thread& thread) {
   switch (thread.state) {
@@ -44,9 +56,11 @@ std::string whereabouts(const Thread& thread) {
 
 void Block::seed(uint64_t seed, double switch_probability) {
   random_ = Random(seed);
-  constexpr double kTwoTo64 = 18446744073709551616.0;
-  switch_below_ =
-      switch_probability >= 1 ? ~uint64_t{0} : static_cast<uint64_t>(switch_probability * kTwoTo64);
+  switch_below_ = threshold(switch_probability);
+}
+
+void Block::raise_switch_probability(double least) {
+  switch_below_ = std::max(switch_below_, threshold(least));
 }
 
 void Block::prepare(dim3 size) {
@@ -56,7 +70,7 @@ void Block::prepare(dim3 size) {
   at_barrier_ = 0;
   for (uint32_t i = 0; i < count; ++i) {
     Thread& thread = threads_[i];
-    thread.index = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+    thread.index = thread_index(i, size);
     thread.number = i;
     thread.stack = nullptr;
     make_ready(thread);
@@ -64,20 +78,36 @@ void Block::prepare(dim3 size) {
 }
 
 void Block::run(uint3 index, dim3 size) {
-  index_ = blockIdx = index;
-  prepare(size);
-  races.start_block();
-  while (!ready_.empty() && !failed()) {
-    std::swap(ready_[random_.below(ready_.size())], ready_.back());
-    Thread& thread = *ready_.back();
-    ready_.pop_back();
-    step(thread);
-  }
-  if (!failed()) explain_deadlock();
-  if (failed()) stacks_.give_back_all();
+  start(index, size);
+  while (can_step() && !failed()) step();
+  finish();
+  if (failed()) abandon();
 }
 
-void Block::step(Thread& thread) {
+void Block::start(uint3 index, dim3 size) {
+  index_ = blockIdx = index;
+  order_ = global_races.watching() ? global_races.start_block(index) : 0;
+  prepare(size);
+  races.start_block();
+}
+
+void Block::step() {
+  std::swap(ready_[random_.below(ready_.size())], ready_.back());
+  Thread& thread = *ready_.back();
+  ready_.pop_back();
+  run_thread(thread);
+}
+
+void Block::finish() {
+  if (!failed()) explain_deadlock();
+}
+
+void Block::exchange(BlockState& other) {
+  std::swap(static_cast<BlockState&>(*this), other);
+  blockIdx = index_;
+}
+
+void Block::run_thread(Thread& thread) {
   if (!thread.stack) {
     thread.stack = stacks_.take();
     thread.fiber.prepare(thread.stack, Stacks::kBytes, thread_main);
@@ -124,6 +154,7 @@ Thread* Block::lane(uint32_t warp, uint32_t lane) {
 }
 
 void Block::barrier(Place place) {
+  count_work(place);
   if (at_barrier_ == 0) {
     first_at_barrier_ = current_;
   } else if (!same(place, first_at_barrier_->place)) {

@@ -41,16 +41,39 @@ struct Thread {
   uint32_t lane() const { return number % 32; }
 };
 
-class Block {
+// Each block of the grid has its own copy of these.
+class BlockState {
+ protected:
+  uint3 index_{};
+  uint32_t order_ = 0;
+  std::vector<Thread> threads_;
+  std::vector<Thread*> ready_;
+  Thread* current_ = nullptr;
+  uint32_t at_barrier_ = 0;
+  const Thread* first_at_barrier_ = nullptr;
+};
+
+class Block : private BlockState {
  public:
   void seed(uint64_t seed, double switch_probability);
+  void raise_switch_probability(double least);
 
   // Runs all threads of one block to their end, or to the first error.
   void run(uint3 index, dim3 size);
 
+  // These do the same in pieces. A block goes on where it was left when its state is put back.
+  void start(uint3 index, dim3 size);
+  bool can_step() const { return !ready_.empty(); }
+  void step();    // runs a thread until it waits, gives way or exits
+  void finish();  // reports the threads that wait for ever
+  void exchange(BlockState& other);
+  // Gives up the threads of all blocks, after an error.
+  void abandon() { stacks_.give_back_all(); }
+
   // The rest is called by the running thread.
   bool running() const { return running_; }
   uint3 index() const { return index_; }
+  uint32_t order() const { return order_; }  // among the blocks of the launch, as they began
   Thread& current() { return *current_; }
   bool on_stack_of_current(const void* address) const {
     return stacks_.contains(current_->stack, address);
@@ -73,18 +96,12 @@ class Block {
 
  private:
   void prepare(dim3 size);
-  void step(Thread& thread);
+  void run_thread(Thread& thread);
   void switch_away();
   void explain_deadlock();
   static void thread_main();
 
-  uint3 index_{};
-  std::vector<Thread> threads_;
-  std::vector<Thread*> ready_;
-  Thread* current_ = nullptr;
   bool running_ = false;
-  uint32_t at_barrier_ = 0;
-  const Thread* first_at_barrier_ = nullptr;
   Fiber host_;
   Stacks stacks_;
   Random random_;
@@ -92,6 +109,9 @@ class Block {
 };
 
 extern Block block;
+
+// The index of a thread, from its number in a block of the given size.
+uint3 thread_index(uint32_t number, dim3 size);
 
 // What a thread does while another cannot go on: "has exited", "waits at ... (file:line)".
 std::string whereabouts(const Thread& thread);

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "../api/synchronisation.h"
+#include "global_race.h"
+#include "limits.h"
 #include "race.h"
 #include "report.h"
 
@@ -64,6 +66,7 @@ std::string call(const Collective& collective, const Place& place) {
 }
 
 uint64_t meet(const Collective& collective, const Place& place) {
+  count_work(place);
   Thread& self = block.current();
   if (!(collective.mask >> self.lane() & 1)) {
     fail(format("lane %u calls ", self.lane()) + call(collective, place) +
@@ -145,7 +148,16 @@ void sync_warp(unsigned mask, Place place) { meet({kSyncWarp, mask, 0, kBallot, 
 // to, so code that takes its mask from here is caught reading lanes outside it.
 unsigned active_mask() { return 1u << block.current().lane(); }
 
-void fence() { block.maybe_switch(); }
+void fence(Place place) {
+  count_work(place);
+  block.maybe_switch();
+  if (global_races.watching()) global_races.fence();
+}
+
+void block_fence(Place place) {
+  count_work(place);
+  block.maybe_switch();
+}
 
 void complete_warp_syncs(uint32_t warp) {
   for_each_lane(warp, 0xffffffff, [&](uint32_t, const Thread* thread) {

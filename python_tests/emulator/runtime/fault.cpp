@@ -10,12 +10,7 @@
 
 namespace cuda_emulator {
 
-namespace {
-
-// Handlers need a stack of their own, for the fault may be that a fiber's stack is full.
-alignas(16) char handler_stack[64 * 1024];
-
-const void* faulting_code(const void* context) {
+const void* interrupted_code(const void* context) {
 #if defined(__x86_64__)
   const auto* c = static_cast<const ucontext_t*>(context);
   return reinterpret_cast<const void*>(c->uc_mcontext.gregs[REG_RIP]);
@@ -27,13 +22,18 @@ const void* faulting_code(const void* context) {
 #endif
 }
 
+namespace {
+
+// Handlers need a stack of their own, for the fault may be that a fiber's stack is full.
+alignas(16) char handler_stack[64 * 1024];
+
 void on_fault(int signal, siginfo_t* info, void* context) {
   if (!block.running()) {
     // Not a kernel's: returning repeats the fault, now with the system's own handling.
     ::signal(signal, SIG_DFL);
     return;
   }
-  const std::string code = " " + describe_code(faulting_code(context));
+  const std::string code = " " + describe_code(interrupted_code(context));
   if (signal == SIGFPE) fail("integer division by zero" + code);
   if (block.overflows_stack(info->si_addr)) fail("stack overflow" + code);
   fail("invalid access " + memory.describe_stray(info->si_addr) + code);

@@ -5,6 +5,9 @@
 
 namespace cuda_emulator {
 
+// The instruction that a signal interrupted, from the last argument of its handler.
+const void* interrupted_code(const void* context);
+
 class FaultGuard {
  public:
   FaultGuard();

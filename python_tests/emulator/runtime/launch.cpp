@@ -2,13 +2,14 @@
 
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "block.h"
 #include "fault.h"
+#include "global_race.h"
+#include "grid.h"
+#include "limits.h"
 #include "memory.h"
-#include "random.h"
 #include "record.h"
 #include "report.h"
 
@@ -29,7 +30,6 @@ constexpr size_t kOptInShared = 96 * 1024;  // of a V100
 constexpr int kMultiprocessors = 80;        // of a V100
 constexpr int kMultiprocessorThreads = 2048;
 
-uint64_t seed = 0;
 cudaError_t last_error = cudaSuccess;
 std::map<const void*, size_t> max_dynamic_shared;
 
@@ -52,32 +52,15 @@ bool valid(const Call& call, dim3 grid, dim3 block_size, size_t shared_bytes) {
   return !failed();
 }
 
-// Visits the blocks of the grid in an order that depends on the seed: steps of a size that shares
-// no factor with their number reach each of them once.
-void run_blocks(dim3 grid, dim3 block_size) {
-  const uint64_t count = uint64_t{grid.x} * grid.y * grid.z;
-  Random random(seed);
-  uint64_t step = random.next() % count;
-  while (std::gcd(step, count) != 1) ++step;
-  uint64_t number = random.next() % count;
-  for (uint64_t i = 0; i < count && !failed(); ++i, number = (number + step) % count) {
-    const uint64_t row = number / grid.x;
-    current_launch.poison_shared();
-    block.run({static_cast<unsigned>(number % grid.x), static_cast<unsigned>(row % grid.y),
-               static_cast<unsigned>(row / grid.y)},
-              block_size);
-    if (record.mode == Recording::traffic) record.end_block(number);
-  }
-}
-
 }  // namespace
 
 Launch::Launch(const Call& call, dim3 block)
     : call_(call), block_(block), library_(Library::of(call.function)) {}
 
-void Launch::place_shared(size_t dynamic_bytes) const {
+void Launch::place_shared(size_t dynamic_bytes, size_t resident) const {
   static_shared.set("static", library_.thread_local_begin, library_.thread_local_bytes);
-  dynamic_shared_region.set("dynamic", memory.place_dynamic_shared(dynamic_bytes), dynamic_bytes);
+  dynamic_shared_region.set("dynamic", memory.place_dynamic_shared(dynamic_bytes, resident),
+                            dynamic_bytes);
 }
 
 std::string Launch::name() const { return kernel_name(call_.kernel, call_.function); }
@@ -97,11 +80,11 @@ void run(const Call& call, dim3 grid, dim3 block_size, size_t shared_bytes) {
                           current_launch.threads(), shared_bytes);
       if (record.mode == Recording::launches) return;
     }
-    current_launch.place_shared(shared_bytes);
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block_size.x, block_size.y, block_size.z};
     FaultGuard faults;
-    run_blocks(grid, block_size);
+    LimitGuard limit;
+    run_grid(grid, block_size, shared_bytes);
     if (!failed()) memory.check_margins();
     if (record.mode == Recording::traffic) record.end_launch();
   }
@@ -178,7 +161,8 @@ cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t
 
 extern "C" void cuda_emulator_configure(uint64_t new_seed, double switch_probability,
                                         int check_initialised) {
-  seed = new_seed;
+  grid_settings = {new_seed, 1};
+  limits = {};
   last_error = cudaSuccess;
   block.seed(new_seed, switch_probability);
   races.check_initialised = check_initialised != 0;

@@ -17,9 +17,11 @@ class Launch {
   Launch(const Call& call, dim3 block);
 
   std::string name() const;
+  dim3 block() const { return block_; }
   uint32_t threads() const { return block_.x * block_.y * block_.z; }
   void invoke() const { call_.invoke(call_.params); }
-  void place_shared(size_t dynamic_bytes) const;
+  // `resident` tells blocks that run at once apart.
+  void place_shared(size_t dynamic_bytes, size_t resident) const;
   void poison_shared() const;
 
   // Memory that is neither an array nor shared: the parameters, and the library's constants.

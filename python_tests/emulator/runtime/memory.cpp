@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <new>
 #include <utility>
 
@@ -40,13 +41,16 @@ void GuardedPages::make_read_only() { mprotect(begin_, bytes_, PROT_READ); }
 
 Array::Array(std::string name, size_t bytes, size_t alignment)
     : name_(std::move(name)),
-      pages_(round_up(bytes, alignment)),
-      begin_(pages_.end() - round_up(bytes, alignment)),
+      pages_(std::in_place, round_up(bytes, alignment)),
+      begin_(pages_->end() - round_up(bytes, alignment)),
       bytes_(bytes) {
-  std::memset(pages_.begin(), kMargin, begin_ - pages_.begin());
+  std::memset(pages_->begin(), kMargin, begin_ - pages_->begin());
   std::memset(begin_, kPoison, bytes_);
-  std::memset(begin_ + bytes_, kMargin, pages_.end() - begin_ - bytes_);
+  std::memset(begin_ + bytes_, kMargin, pages_->end() - begin_ - bytes_);
 }
+
+Array::Array(std::string name, char* borrowed, size_t bytes, bool writable)
+    : name_(std::move(name)), begin_(borrowed), bytes_(bytes), writable_(writable) {}
 
 size_t Array::distance(const void* address) const {
   const auto* at = static_cast<const char*>(address);
@@ -64,17 +68,34 @@ std::string Array::describe(const void* address) const {
 
 void Array::make_read_only() {
   writable_ = false;
-  pages_.make_read_only();
+  pages_->make_read_only();
 }
 
 bool Array::margins_intact() const {
   const auto intact = [](char byte) { return byte == kMargin; };
-  return std::all_of(pages_.begin(), begin_, intact) &&
-         std::all_of(begin_ + bytes_, pages_.end(), intact);
+  return borrowed() || (std::all_of(pages_->begin(), begin_, intact) &&
+                        std::all_of(begin_ + bytes_, pages_->end(), intact));
 }
 
 Array& Memory::allocate(std::string name, size_t bytes, size_t alignment) {
   return arrays_.emplace_back(std::move(name), bytes, alignment);
+}
+
+void Memory::borrow(std::string name, char* begin, size_t bytes, bool writable) {
+  arrays_.emplace_back(std::move(name), begin, bytes, writable);
+}
+
+void Memory::forget(const char* begin, size_t bytes) {
+  recent_ = nullptr;
+  arrays_.remove_if([&](const Array& array) {
+    return array.borrowed() && array.begin() < begin + bytes &&
+           begin < array.begin() + array.bytes();
+  });
+}
+
+void Memory::forget_borrowed() {
+  recent_ = nullptr;
+  arrays_.remove_if([](const Array& array) { return array.borrowed(); });
 }
 
 void Memory::free_all() {
@@ -116,9 +137,10 @@ void Memory::check_margins() const {
   }
 }
 
-char* Memory::place_dynamic_shared(size_t bytes) {
-  static GuardedPages pages(kMaxDynamicShared);
-  return pages.end() - round_up(bytes, 16);
+char* Memory::place_dynamic_shared(size_t bytes, size_t resident) {
+  static std::deque<GuardedPages> pages;
+  while (pages.size() <= resident) pages.emplace_back(kMaxDynamicShared);
+  return pages[resident].end() - round_up(bytes, 16);
 }
 
 }  // namespace cuda_emulator

@@ -12,8 +12,6 @@ namespace cuda_emulator {
 
 Races races;
 
-namespace {
-
 const char* verb(Touch touch) {
   switch (touch) {
     case Touch::read:
@@ -25,6 +23,8 @@ const char* verb(Touch touch) {
   }
   return "";
 }
+
+namespace {
 
 uint32_t warp_of(const Access& access) { return access.thread / 32; }
 uint32_t lane_of(const Access& access) { return access.thread % 32; }
@@ -70,6 +70,11 @@ void Races::warp_barrier(uint32_t warp, unsigned mask) {
 Access Races::now(const void* code) const {
   const Thread& self = block.current();
   return {epoch_, clocks_[self.warp()][self.lane()][self.lane()], self.number, code};
+}
+
+const std::array<uint32_t, 32>& Races::known_clocks() const {
+  const Thread& self = block.current();
+  return clocks_[self.warp()][self.lane()];
 }
 
 bool Races::ordered(const Access& earlier) const {

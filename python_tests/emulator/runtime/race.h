@@ -15,6 +15,7 @@
 namespace cuda_emulator {
 
 enum class Touch : uint8_t { read, write, atomic };
+const char* verb(Touch touch);  // "reads"
 
 // Of one thread: when, who, and from where in the code.
 struct Access {
@@ -22,6 +23,11 @@ struct Access {
   uint32_t clock = 0;
   uint32_t thread = 0;
   const void* code = nullptr;
+
+  // True for accesses of one thread with no barrier between them.
+  bool same_moment(const Access& other) const {
+    return epoch == other.epoch && clock == other.clock && thread == other.thread;
+  }
 };
 
 // Of several threads since the last write. Exact: readers of one warp are kept lane by lane; as
@@ -56,7 +62,7 @@ struct SharedRegion {
 class Races {
  public:
   // Whether a read of shared memory that no thread of the block has written is an error.
-  bool check_initialised = true;
+  static inline bool check_initialised = true;
 
   void start_block();
   void block_barrier();
@@ -66,11 +72,15 @@ class Races {
   void on_access(SharedRegion& region, const void* address, size_t bytes, Touch touch,
                  const void* code);
 
+  // These return an access of the current thread, and the latest clock of each lane of its warp
+  // whose accesses it comes after.
+  Access now(const void* code) const;
+  const std::array<uint32_t, 32>& known_clocks() const;
+
  private:
   using Lanes = std::array<Access, 32>;
   using Clocks = std::array<std::array<uint32_t, 32>, 32>;
 
-  Access now(const void* code) const;
   bool ordered(const Access& earlier) const;
   const Access* unordered(const AccessSet& set) const;
   const Access* unordered(const Access& access) const;

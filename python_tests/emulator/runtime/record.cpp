@@ -32,8 +32,10 @@ void Record::on_access(const Array& array, const void* address, size_t bytes, To
   const uint64_t passage = passages_[thread.number][code]++;
   const uint64_t access = (reinterpret_cast<uint64_t>(code) << 32 ^ passage) * 32 + thread.warp();
   const bool writes = touch != Touch::read;
-  // Arrays start at sectors, as those of a GPU's allocator do, whatever their emulated address is.
-  const uint64_t begin = static_cast<const char*>(address) - array.begin();
+  // Arrays start at sectors, as those of a GPU's allocator do, whatever their emulated address is;
+  // borrowed ones may be views, whose address tells where in a sector they start.
+  const uint64_t lead = array.borrowed() ? reinterpret_cast<uintptr_t>(array.begin()) % kSector : 0;
+  const uint64_t begin = static_cast<const char*>(address) - array.begin() + lead;
   for (uint64_t at = begin / kSector; at <= (begin + bytes - 1) / kSector; ++at) {
     touched_.push_back({&array, writes, access, at});
   }
