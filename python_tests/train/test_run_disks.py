@@ -25,10 +25,10 @@ def clusters(tmp_path_factory):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own, 400 kB in size, where this process may mount one."""
+    """A file system of its own, 4 MB in size, where this process may mount one."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here; test_a_write_that_finds_no_room goes on")
     yield folder
@@ -57,8 +57,8 @@ def fill_at(monkeypatch, folder, call, leave):
     return made
 
 
-# Nothing fits; a part of a checkpoint fits; the record of the epoch does not fit either.
-@pytest.mark.parametrize("leave", [0, 8192, 16384])
+# Not even the record of the epoch fits; a part of a checkpoint fits, and a larger one.
+@pytest.mark.parametrize("leave", [0, 8192, 65536])
 def test_a_full_disk_in_a_checkpoint(clusters, tmp_path, small_disk, monkeypatch, capsys, leave):
     out, values = small_disk / "run", quick_values(clusters, "CE", epochs=4)
     with monkeypatch.context() as patch:
@@ -147,7 +147,7 @@ def test_a_write_that_finds_no_room(tmp_path, monkeypatch, size):
 def test_a_safetensors_file_that_finds_no_room(small_disk):
     fill(small_disk, leave=4096)
     with pytest.raises(OSError, match=r"x\.safetensors could not be written"):
-        write(small_disk / "x.safetensors", "x", {"x": torch.zeros(20_000)}, {})
+        write(small_disk / "x.safetensors", "x", {"x": torch.zeros(2_000_000)}, {})
     assert not (small_disk / "x.safetensors").exists()
 
 
