@@ -10,6 +10,12 @@ from training_cases import CPU, flags, outcome, quick_settings, quick_values, wr
 
 from ptd_ext.cli import main
 from ptd_ext.train import checkpoint, steps
+from ptd_ext.train.config import write_config
+from ptd_ext.train.presets import resolve
+from ptd_ext.train.problem import Problem
+from ptd_ext.train.reproduce import options as parsing
+from ptd_ext.train.reproduce import workers
+from ptd_ext.train.reproduce.cells import Cell
 from ptd_ext.train.session import train
 
 
@@ -83,6 +89,36 @@ def test_compare_does_not_mix_data(clusters, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([*command, *flags({**values, "data": others})])
     assert "on other data" in capsys.readouterr().err
+
+
+def test_a_table_does_not_mix_data(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("scipy")
+    options = ["--rates", "40", "--methods", "CE", "--seeds", "1", "--out", str(tmp_path)]
+    command = ["reproduce", "digits", *options, "--set", "epochs=1", "data_limit=100"]
+    cell = Cell("digits", 40.0, "CE", 0)
+    chosen = parsing.parse(parsing.parser(), command[1:])
+    config = cell.config(parsing.shared(chosen))
+    cell.folder(tmp_path).mkdir(parents=True)
+    write_config(config, cell.folder(tmp_path) / "cell.toml")
+    train(resolve(config, {}), cell.folder(tmp_path), CPU, resume=True)
+    monkeypatch.setattr(workers, "TRAIN", ["false"])
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 0
+    assert "1 cells, 1 of them done" in capsys.readouterr().out
+    with monkeypatch.context() as patch:
+        patch.setattr(Problem, "fingerprint", lambda self: "other")
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+    assert ended.value.code == 2
+    assert "on other data" in capsys.readouterr().err
+    for text in ("{}", "[]"):
+        (cell.folder(tmp_path) / "result.json").write_text(text)
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert ended.value.code == 1
+        assert "1 cells, 0 of them done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
