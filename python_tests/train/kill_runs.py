@@ -2,6 +2,7 @@
 
     python kill_runs.py 100                  a hundred kills of each command
     python kill_runs.py 10 train --seed 3
+    python kill_runs.py 0 --races 20         three runs started in one folder at once
 
 Prints what was killed how often and exits with 1 if a run that went on ended with other bits than
 one that nobody killed, or if a file was torn. Processes are forked from one that has imported
@@ -169,13 +170,16 @@ class Trials:
 
     def _until_done(self, out):
         deadline = time.monotonic() + 300
-        left = self.random.choice([1, 1, 2, 3])
+        left = self.random.choice([1, 2, 3, 4])
         while time.monotonic() < deadline:
             process = self._start(out)
             if left:
-                left -= self._kill(process, self.random.uniform(0, self.seconds))
+                left -= 1
+                code = self._kill(process, self.random.uniform(0, self.seconds))
+            else:
+                code = self._wait(process)
             # A process of a cell may outlive its table, and then holds the cell until its end.
-            elif self._wait(process) == 0:
+            if code == 0:
                 return
         raise AssertionError(f"{out} did not come to its end: {(self.root / 'output').read_text()}")
 
@@ -190,7 +194,7 @@ class Trials:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
     def _kill(self, process, seconds):
-        """Kill the command, for a table also its cells or one of them; whether it was in time."""
+        """Kill the command, for a table also its cells or one of them; returns its exit code."""
         time.sleep(seconds)
         cells = _children(process)
         victims = [process]
@@ -202,9 +206,30 @@ class Trials:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
         code = self._wait(process)
-        hit = code == -signal.SIGKILL or victims != [process]
-        self.kills += hit
-        return hit
+        self.kills += code == -signal.SIGKILL or victims != [process]
+        return code
+
+
+class Races(Trials):
+    """Three processes start `ptd-ext train` in one folder: one trains, two say why not."""
+
+    def run(self, races):
+        for number in range(races):
+            out = self.root / f"race-{number}"
+            processes = []
+            for runner in range(3):
+                with (self.root / f"output-{runner}").open("wb") as output:
+                    arguments = [*COMMANDS["train"], "--out", out]
+                    processes.append(fork(arguments, output.fileno(), session=True))
+                time.sleep(self.random.choice([0, 0.01, 0.1]))
+            codes = [self._wait(process) for process in processes]
+            said = [(self.root / f"output-{runner}").read_text() for runner in range(3)]
+            assert sorted(codes) == [0, 2, 2], "\n".join(said)
+            for text in (text for text, code in zip(said, codes, strict=True) if code):
+                assert "in use" in text or "holds a run already" in text, text
+            assert contents(out) == self.whole, f"{out} differs"
+            shutil.rmtree(out)
+        return races
 
 
 def _children(process):
@@ -219,6 +244,7 @@ def main():
     parser.add_argument("kills", type=int, help="of each command")
     parser.add_argument("commands", nargs="*", default=list(COMMANDS), metavar="command")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--races", type=int, default=0, help="of three runs in one folder")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for module in ON_THE_WAY:
@@ -226,7 +252,11 @@ def main():
             importlib.import_module(module)
     load_problem(Settings(data_limit=100))  # imports what reads digits
     workers.subprocess = type("Forking", (), {**vars(subprocess), "Popen": ForkedProcess})
-    for command in options.commands:
+    if options.races:
+        with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
+            Races("train", Path(root), options.seed).run(options.races)
+        print(f"{options.races} races: one run trained, two said why not", flush=True)
+    for command in options.commands if options.kills else ():
         with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
             trials = Trials(command, Path(root), options.seed)
             start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Kills at random moments, by the script that also does a hundred of each command."""
+"""Kills at random moments, and races, by the script that also does a hundred of each."""
 
 import subprocess
 import sys
@@ -11,10 +11,14 @@ pytest.importorskip("sklearn")
 
 
 @pytest.mark.slow
-def test_killed_runs_end_with_the_same_bits():
+def test_killed_and_racing_runs_end_with_the_same_bits():
     script = Path(__file__).parent / "kill_runs.py"
     done = subprocess.run(
-        [sys.executable, str(script), "10"], capture_output=True, text=True, timeout=900
+        [sys.executable, str(script), "10", "--races", "5"],
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 races: one run trained" in done.stdout
     assert done.stdout.count("all ended with the same bits") == 3
