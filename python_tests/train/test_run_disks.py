@@ -15,7 +15,7 @@ from ptd_ext.files import write
 from ptd_ext.train import checkpoint, run_folder, session, steps
 from ptd_ext.train.run_folder import claim
 from ptd_ext.train.session import train
-from ptd_ext.whole_files import NotWrittenError, remove_leftovers, whole_file, write_text
+from ptd_ext.whole_files import NotWrittenError, remove_leftovers, whole_file
 
 
 @pytest.fixture(scope="module")
@@ -212,8 +212,9 @@ def test_a_temporary_file_taken_for_a_leftover_is_made_again(tmp_path, monkeypat
         flock(file, how)
 
     monkeypatch.setattr(whole_files.fcntl, "flock", looking)
-    write_text(tmp_path / "a.txt", "whole")
-    assert (tmp_path / "a.txt").read_text() == "whole"
+    with whole_file(tmp_path / "a.txt") as temporary:
+        assert looked
+        assert os.path.exists(temporary)
 
 
 def test_a_claimed_folder_keeps_others_out(tmp_path):
