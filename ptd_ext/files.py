@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.bounded import reason, shortened
-from ptd_ext.whole_files import whole_file
+from ptd_ext.whole_files import NotWrittenError, whole_file
 
 __all__ = ["check_header", "read", "write"]
 
@@ -32,6 +32,7 @@ def write(
 ) -> None:
     """Write `tensors`, and `about`, which JSON must be able to hold."""
     # Imported here, like in `read`: the losses do not wait for it.
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     # Clones, because safetensors refuses tensors that share memory.
@@ -43,7 +44,10 @@ def write(
     header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
     words = {_KEY: json.dumps(header, allow_nan=False)}
     with whole_file(path) as temporary:
-        save_file(tensors, temporary, metadata=words)
+        try:
+            save_file(tensors, temporary, metadata=words)
+        except SafetensorError as error:
+            raise NotWrittenError(f"{path} could not be written: {error}.") from None
 
 
 def read(

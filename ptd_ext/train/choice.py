@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ptd_ext.train.predict import accuracy
 from ptd_ext.train.stages import Stage
+from ptd_ext.train.steps import diverged
 
 if TYPE_CHECKING:
     from ptd_ext.train.run import Run
@@ -26,6 +26,9 @@ def validate(run: Run, stage: Stage, epoch: int) -> dict[str, float]:
     best: dict[str, Any] = {}
     for network in run.networks:
         logits = run.predict(network, "validation").logits
+        if not logits.isfinite().all():  # the last step's doing, which no loss has seen yet
+            when = f"after epoch {epoch + 1}" if epoch >= 0 else "before the first epoch"
+            raise diverged(stage, f"Predictions are not finite {when}")
         posterior = stage.noisy_posterior(logits, run.kept.get("validation_weights"))
         labels = run.problem.validation_labels
         picked = posterior.gather(1, labels[:, None]).double()
@@ -36,8 +39,6 @@ def validate(run: Run, stage: Stage, epoch: int) -> dict[str, float]:
         test = run.predict(network, "test").logits
         found["test_accuracy"] = accuracy(test, run.problem.test_labels)
         value = found.get(f"validation_{run.settings.select}", float(epoch))
-        # A network that has diverged is chosen only where there is no other.
-        value = -math.inf if math.isnan(value) else value
         if not best or value > best["value"]:
             best, winner = {**found, "value": value, "epoch": epoch + 1}, network
     run.last = best

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
+
+from ptd_ext.whole_files import NotWrittenError, write_text
 
 __all__ = ["Log"]
 
@@ -21,6 +22,7 @@ class Log:
         self.stream = sys.stdout if stream is None else stream
         self.quiet = quiet
         self.path: Path | None = None
+        self.records: list[str] = []  # of all epochs so far, a line of JSON each
         self.bars = progress and not quiet and self.stream.isatty()
         self._board: Any = None
 
@@ -44,22 +46,23 @@ class Log:
     def epoch(self, record: dict[str, Any]) -> None:
         """The line of an epoch, and its record."""
         self.say(_line(record))
+        self.records.append(json.dumps(record))
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            try:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(self.records[-1] + "\n")
+            except OSError as error:
+                raise NotWrittenError.of(self.path, error) from None
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, float):
                     self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
 
-    def size(self) -> int:
-        """Bytes of records so far: a checkpoint remembers them."""
-        return self.path.stat().st_size if self.path is not None and self.path.exists() else 0
-
-    def back_to(self, size: int) -> None:
-        """Forget what was written after a checkpoint."""
-        if self.path is not None and self.path.exists():
-            os.truncate(self.path, size)
+    def back_to(self, records: list[str]) -> None:
+        """Tell of these epochs only, whatever a process that was killed has left in the file."""
+        self.records = list(records)
+        if self.path is not None and (records or self.path.exists()):
+            write_text(self.path, "".join(f"{record}\n" for record in records))
 
     def bar(self, steps: Iterable[Any], total: int, title: str) -> Iterator[Any]:
         """The steps, behind a bar where the terminal can show one and tqdm is installed."""

@@ -17,6 +17,7 @@ from ptd_ext.train.settings import Settings
 
 __all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise", "with_known_rate"]
 
+_FILES_LOOKED_AT = 1000  # of a split: a million would take minutes
 _LEAVE_OUT = ("MentorNet", "Co-teaching", "Co-teaching+")
 _NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
 
@@ -55,6 +56,21 @@ class Inputs:
     def slow(self) -> bool:
         """Whether a fetch reads files, which is worth doing ahead."""
         return not isinstance(self.stored, Tensor)
+
+    def add_to(self, found: Any) -> None:
+        """Add all samples to a checksum; of files some names, sizes and pictures."""
+        found.update(repr(self.scale).encode())
+        if isinstance(self.stored, Tensor):
+            stored = self.stored.cpu().contiguous()
+            found.update(f"{stored.dtype} {list(stored.shape)}".encode())
+            found.update(stored.view(-1).view(torch.uint8).numpy().data)
+            return
+        few = torch.linspace(0, len(self) - 1, min(len(self), _FILES_LOOKED_AT)).long()
+        for position in (few if self.positions is None else self.positions[few]).tolist():
+            name = self.stored.name(position)
+            found.update(f"{name} {(self.stored.root / name).stat().st_size}/".encode())
+        pictures = self.fetch(few[[0, len(few) // 2, -1]], torch.device("cpu"))
+        found.update(pictures.contiguous().numpy().data)
 
     def fetch(self, ids: Tensor, device: torch.device) -> Tensor:
         """The samples at `ids`, as the network takes them."""
@@ -134,13 +150,14 @@ class Problem:
         return Problem(**{**vars(self), **moved})
 
     def fingerprint(self) -> str:
-        """Tells data sets apart: their sizes, all labels, and some samples."""
+        """Tells data apart: by all labels and samples, of image files by some of the samples."""
         found = hashlib.sha256(repr((self.name, self.classes, tuple(self.sample_shape))).encode())
         for labels in (self.train_labels, self.validation_labels, self.test_labels):
             found.update(labels.cpu().numpy().tobytes() + b"/")
         for inputs in (self.train, self.validation, self.test):
-            few = torch.tensor([0, len(inputs) // 2, len(inputs) - 1])
-            found.update(inputs.fetch(few, torch.device("cpu")).contiguous().numpy().tobytes())
+            inputs.add_to(found)
+        if self.embedding is not None:
+            found.update(self.embedding.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return found.hexdigest()[:16]
 
     def bytes(self) -> int:

@@ -13,16 +13,15 @@ from ptd_ext.approximation import approximation_error
 from ptd_ext.train import batch_norm, checkpoint, networks
 from ptd_ext.train.choice import validate
 from ptd_ext.train.log import Log
-from ptd_ext.train.methods import stages
 from ptd_ext.train.methods.transition_losses import WarmUp
+from ptd_ext.train.possible import check_one_sample, possible_stages, smallest_batch
 from ptd_ext.train.predict import Prediction, predict
-from ptd_ext.train.problem import Problem, with_known_rate
+from ptd_ext.train.problem import Problem
 from ptd_ext.train.ranks import Ranks
 from ptd_ext.train.settings import Settings
 from ptd_ext.train.steps import AMP, Steps, key, order
 from ptd_ext.train.stopping import Stopped, Stopping
 from ptd_ext.train.warm_up_cache import WarmUpCache
-from ptd_ext.whole_files import whole_file
 
 __all__ = ["Run"]
 
@@ -37,6 +36,7 @@ class Run:
         networks: those of the stage at hand.
         kept: what stages leave to later ones: posteriors, weights h(x), parts, ΔT.
         chosen: of the stage at hand, the model that did best on noisy validation data.
+        fingerprint: of the data.
     """
 
     def __init__(
@@ -50,14 +50,15 @@ class Run:
         log: Log | None = None,
     ) -> None:
         self.settings, self.device, self.out = settings, device, out
-        fingerprint = problem.fingerprint()
-        self._belongs_to = f"{checkpoint.digest(settings)}-{fingerprint}"
-        self._cache = WarmUpCache(settings, fingerprint)
+        self.fingerprint = problem.fingerprint()
+        self._belongs_to = f"{checkpoint.digest(settings)}-{self.fingerprint}"
+        self._cache = WarmUpCache(settings, self.fingerprint)
         self.problem = problem.to(device, _resident(settings, problem, device))
         self.ranks = ranks or Ranks()
         self.log = log or Log(quiet=True)
-        self.stages = stages(with_known_rate(settings, problem))
+        self.stages = possible_stages(settings, problem)
         self._check_network()
+        self._cache.open()
         self.networks: list[nn.Module] = []
         self.kept: dict[str, Tensor] = {}
         self.chosen: dict[str, Any] = {}
@@ -68,6 +69,7 @@ class Run:
         """All stages; the result. With `resume`, on from the last checkpoint if there is one."""
         state = self._read_checkpoint() if resume else None
         first = 0 if state is None else state["stage"]
+        self.log.back_to([] if state is None else state["records"])
         with Stopping() as stopping:
             for index in range(first, len(self.stages)):
                 mine = state if index == first else None
@@ -89,8 +91,7 @@ class Run:
     def keep_file(self, name: str, state: dict[str, Tensor]) -> None:
         """Tensors in a file of the run's folder, which is there whole or not at all."""
         if self.out is not None and self.ranks.first:
-            with whole_file(self.out / name) as temporary:
-                torch.save(state, temporary)
+            checkpoint.save_tensors(self.out / name, state)
 
     # One stage.
 
@@ -148,11 +149,15 @@ class Run:
             # After the last step the epoch is brought to its end first.
             if step < total and (number := self._signal(stopping, step)):
                 self.seconds += time.perf_counter() - start
+                steps.check_finite(epoch)
                 self._save(index, epoch, step, steps)
                 self.ranks.wait()
                 raise Stopped(number)
             if self.settings.checkpoint_steps and step % self.settings.checkpoint_steps == 0:
+                steps.check_finite(epoch)
                 self._save(index, epoch, step, steps)
+        # Before anything is made of the networks, and before a checkpoint keeps them.
+        steps.check_finite(epoch)
         for network in self.networks:
             self.ranks.from_first(network.buffers())
         record = {
@@ -209,6 +214,8 @@ class Run:
             networks.check(network, few, self.problem.classes)
         except TypeError as error:
             raise ValueError(str(error)) from None
+        if self.ranks.size == 1 and smallest_batch(self.stages, self.problem.train_size) == 1:
+            check_one_sample(network, few[:1], self.problem.train_size)
 
     # Checkpoints and warmed-up networks.
 
@@ -231,7 +238,7 @@ class Run:
             "last": self.last,
             "rng": checkpoint.rng_state(),
             "seconds": self.seconds,
-            "log": self.log.size(),
+            "records": self.log.records,
         }
         checkpoint.save(self._checkpoint_path, self._belongs_to, state)
 
@@ -240,7 +247,6 @@ class Run:
         if path is None or not path.exists():
             return None
         state = checkpoint.load(path, self._belongs_to)
-        self.log.back_to(state["log"])
         epoch = state["epoch"] + 1
         self.log.say(f"going on in stage {self.stages[state['stage']].name!r} at epoch {epoch}")
         return state

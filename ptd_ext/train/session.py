@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,17 +12,18 @@ import torch
 
 from ptd_ext._C import build_info
 from ptd_ext.part_transition import PartTransition
-from ptd_ext.train.checkpoint import digest
-from ptd_ext.train.config import read_config, write_settings
+from ptd_ext.train.config import write_settings
 from ptd_ext.train.findings import write_findings
 from ptd_ext.train.log import Log
 from ptd_ext.train.problem import Problem, load_problem
 from ptd_ext.train.ranks import Ranks, join
 from ptd_ext.train.run import Run
+from ptd_ext.train.run_folder import check_folder, claim, read_finished
 from ptd_ext.train.settings import Settings
+from ptd_ext.train.threads import check_threads
 from ptd_ext.whole_files import write_text
 
-__all__ = ["Place", "new_folder", "train"]
+__all__ = ["Place", "train"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,7 @@ class Place:
         """As the settings say; a rank takes the GPU of its number."""
         device = _device(settings.device)
         if settings.threads:
+            check_threads("threads", settings.threads)
             torch.set_num_threads(settings.threads)
         return cls(device, join(device.type))
 
@@ -66,19 +65,6 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
-    """Make runs/NAME, or with the first free number behind it; the same on all ranks."""
-    path, number = root / name, 1
-    while ranks.first:
-        try:
-            path.mkdir(parents=True)
-            break
-        except FileExistsError:
-            number += 1
-            path = root / f"{name}-{number}"
-    return Path(ranks.word(str(path)))
-
-
 def train(
     settings: Settings,
     out: Path,
@@ -93,72 +79,47 @@ def train(
         settings: of the run.
         out: its folder. With `resume` it may hold a run of the same settings.
         place: where to run.
-        resume: go on from what is in the folder, if there is something.
+        resume: go on from what is in the folder, if there is something. The result of a finished
+            run is returned, if it was on the same data.
         problem: the data that the settings ask for, if they are at hand.
     """
-    _check_folder(settings, out, resume)
+    check_folder(settings, out, resume)
     finished, ranks = out / "result.json", place.ranks
-    if finished.exists():
-        return json.loads(finished.read_text(encoding="utf-8"))
-    log = Log(quiet=not ranks.first, progress=settings.progress)
     problem = load_problem(settings) if problem is None else problem
-    run = Run(settings, problem, place.device, out=out, ranks=ranks, log=log)
-    # All is checked: only now something is written.
-    with _alone(out, ranks):
+    result = read_finished(finished, problem)
+    if result is not None:
+        return result
+    with claim(out, ranks):
         if ranks.first:
-            if not (out / "settings.toml").exists():
-                write_settings(settings, out / "settings.toml")
-            log.open(out, tensorboard=settings.tensorboard)
-        log.say(_introduction(settings, problem, place))
-        try:
-            result = {**_about(settings), **run.go(resume=resume)}
-        finally:
-            log.close()
-        _keep(run, settings, out)
-        if ranks.first:
-            # Last: where there is a result, everything else is there too.
-            write_text(finished, json.dumps(result, indent=2) + "\n")
+            # Another process may have been here between the check above and the claim.
+            check_folder(settings, out, resume)
+        if (result := read_finished(finished, problem)) is None:
+            result = _train(settings, out, place, resume, problem)
+            if ranks.first:
+                # Last: where there is a result, everything else is there too.
+                write_text(finished, json.dumps(result, indent=2) + "\n")
         ranks.wait()
     return result
 
 
-def _check_folder(settings: Settings, out: Path, resume: bool) -> None:
-    kept = out / "settings.toml"
-    if not kept.exists():
-        return
-    if not resume:
-        raise FileExistsError(
-            f"{out} holds a run already: continue it with --resume, or give another --out."
-        )
-    before = Settings(**read_config(kept))
-    if digest(before) != digest(settings):
-        now = vars(settings)
-        name = next(n for n in now if digest(before.replace(**{n: now[n]})) != digest(before))
-        raise ValueError(
-            f"{out} holds a run with other settings: {name} was {getattr(before, name)!r} and is "
-            f"{now[name]!r}. Continue with those settings, or give another --out."
-        )
-
-
-@contextmanager
-def _alone(out: Path, ranks: Ranks) -> Iterator[None]:
-    """Make the folder, and let no second run into it."""
-    ranks.wait()
-    lock = None
+def _train(
+    settings: Settings, out: Path, place: Place, resume: bool, problem: Problem
+) -> dict[str, Any]:
+    ranks = place.ranks
+    log = Log(quiet=not ranks.first, progress=settings.progress)
+    run = Run(settings, problem, place.device, out=out, ranks=ranks, log=log)
+    # All is checked: only now something is written.
     if ranks.first:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise ValueError(f"{out} is in use: another process trains there.") from None
-    ranks.wait()
+        if not (out / "settings.toml").exists():
+            write_settings(settings, out / "settings.toml")
+        log.open(out, tensorboard=settings.tensorboard)
+    log.say(_introduction(settings, problem, place))
     try:
-        yield
+        found = run.go(resume=resume)
     finally:
-        if lock is not None:
-            lock.close()
+        log.close()
+    _keep(run, settings, out)
+    return {**_about(settings), **found, "fingerprint": run.fingerprint}
 
 
 def _keep(run: Run, settings: Settings, out: Path) -> None:

@@ -205,10 +205,20 @@ class Settings:
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative; got {getattr(self, name)}.")
-        if self.forget_rate > 1:
-            raise ValueError(f"forget_rate must be at most 1; got {self.forget_rate}.")
-        if len(self.anchor_band) != 2:
-            raise ValueError(f"anchor_band must be two percentiles; got {list(self.anchor_band)}.")
+        for name, (low, high) in _RANGES.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be {low:g} to {high:g}; got {getattr(self, name)}.")
+        if self.forget_rate != -1 and not 0 <= self.forget_rate <= 1:
+            raise ValueError(
+                f"forget_rate must be 0 to 1, or -1 for the noise rate; got {self.forget_rate}."
+            )
+        if self.late_beta1 >= 1:
+            raise ValueError(f"late_beta1 must be less than 1; got {self.late_beta1}.")
+        band = list(self.anchor_band)
+        if len(band) != 2 or not 0 <= band[0] <= band[1] <= 100:
+            raise ValueError(
+                f"anchor_band must be two rising percentiles from 0 to 100; got {band}."
+            )
 
     def replace(self, **changes: Any) -> Settings:
         """A copy with some settings changed."""
@@ -237,11 +247,20 @@ _POSITIVE = [
     "posterior_epochs",
     "warm_up_epochs",
 ]
+# The most parts are those that SimplexNMF takes, and torch's generators take seeds of 63 bits.
+_RANGES = {
+    "decay_from": (0, 1),
+    "late_beta1": (0, 1),
+    "parts": (1, 256),
+    "seed": (0, 2**63 - 2**10),
+}
 _NOT_NEGATIVE = [
     "checkpoint_steps",
     "data_limit",
+    "decay",
     "disagreement_free_steps",
     "disagreement_start",
+    "image_size",
     "joint_soft_from",
     "max_importance",
     "momentum",
@@ -250,6 +269,7 @@ _NOT_NEGATIVE = [
     "revision_lr",
     "ridge",
     "slack_lr",
+    "text_length",
     "threads",
     "weight_decay",
 ]

@@ -17,9 +17,10 @@ from ptd_ext.train.ranks import Ranks
 from ptd_ext.train.settings import Settings
 from ptd_ext.train.stages import Batch, Stage
 
-__all__ = ["AMP", "Steps", "key", "order"]
+__all__ = ["AMP", "Steps", "diverged", "key", "order"]
 
 AMP = {"none": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_NEVER = 2**62  # a step that no run reaches
 
 
 def key(*words: object) -> int:
@@ -32,6 +33,16 @@ def order(seed: int, stage: int, epoch: int, size: int) -> Tensor:
     """The sample ids of an epoch, shuffled: a function of its arguments only."""
     generator = torch.Generator().manual_seed(key("order", seed, stage, epoch))
     return torch.randperm(size, generator=generator)
+
+
+def diverged(stage: Stage, event: str) -> ValueError:
+    """The error to raise for a network that has diverged, with what to try."""
+    return ValueError(
+        f"{event} of stage {stage.name!r}: the network has diverged. Try a smaller learning rate "
+        f"(this stage has {stage.schedule.lr:g}), look for very large values in the data, and with "
+        "amp = float16 try bfloat16 or none, in another --out. A checkpoint that is here already "
+        "is of before."
+    )
 
 
 class Steps:
@@ -60,6 +71,7 @@ class Steps:
             self.schedules.append(schedule)
             self.optimisers.append(schedule.build(parameters))
         self.loss = torch.zeros((), device=device, dtype=torch.float64)
+        self.diverged = torch.full((), _NEVER, device=device)  # the epoch's first step that did
 
     def batches(self, ids: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Ids of each step, and this rank's inputs, without the first `skip` steps."""
@@ -89,6 +101,7 @@ class Steps:
         for optimiser, schedule in zip(self.optimisers, self.schedules, strict=True):
             schedule.apply(optimiser, epoch, self.stage.epochs)
         self.loss.zero_()
+        self.diverged.fill_(_NEVER)
 
     def step(self, ids: Tensor, inputs: Tensor, epoch: int, number: int) -> None:
         """One step of everything."""
@@ -113,6 +126,17 @@ class Steps:
                 self.scaler.step(optimiser)
         self.scaler.update()
         self.loss += total.detach() * (len(ids) / len(self.networks))
+        # Noted on the device, which the host asks at the end of an epoch: a step does not wait.
+        here = torch.where(total.detach().isfinite(), _NEVER, number)
+        torch.minimum(self.diverged, here, out=self.diverged)
+
+    def check_finite(self, epoch: int) -> None:
+        """Raise if a loss of this epoch was NaN or infinite."""
+        number = int(self.diverged.item())
+        if number != _NEVER:
+            total = -(-self.problem.train_size // self.stage.batch_size)
+            where = f"at step {number - epoch * total + 1} of {total} in epoch {epoch + 1}"
+            raise diverged(self.stage, f"The loss is not finite {where}")
 
     def state_dict(self) -> dict:
         """For a checkpoint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from ptd_ext.train import checkpoint
 from ptd_ext.train.settings import Settings, describe
+from ptd_ext.whole_files import remove_leftovers
 
 __all__ = ["WarmUpCache"]
 
@@ -30,6 +32,22 @@ class WarmUpCache:
         folder = settings.warm_up_cache
         self.path = Path(folder) / f"{self._word}.pt" if folder else None
 
+    def open(self) -> None:
+        """Make the folder, so that one that cannot be made is told before the warm-up."""
+        if self.path is None:
+            return
+        folder = self.path.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ValueError(
+                f"warm_up_cache must be a folder, or one that can be made; got {folder}: {reason}."
+            ) from None
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise ValueError(f"warm_up_cache must be a folder to write to; got {folder}.")
+        remove_leftovers(folder)
+
     def read(self, device: torch.device) -> dict[str, Any] | None:
         """What an earlier run left: what it kept, and the network it chose."""
         if self.path is None or not self.path.exists():
@@ -41,5 +59,4 @@ class WarmUpCache:
     def write(self, kept: dict[str, Any], chosen: dict[str, Any]) -> None:
         """Leave it to later runs."""
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             checkpoint.save(self.path, self._word, {"kept": kept, "chosen": chosen})

@@ -39,7 +39,8 @@ def die_at(call):
         if calls == count:
             if where == "write":
                 real_save(args[0], args[1])
-                os.truncate(args[1], os.path.getsize(args[1]) // 2)
+                args[1].flush()
+                os.truncate(args[1].name, os.path.getsize(args[1].name) // 2)
             os.kill(os.getpid(), signal.SIGKILL)
         return call(*args, **options)
     return wrapped

@@ -190,12 +190,6 @@ def test_epochs_of_one_step_stop_too(clusters, tmp_path, monkeypatch):
     assert len(calls) == 3
 
 
-def test_a_network_that_diverges_is_reported(clusters, tmp_path):
-    settings = quick_settings(clusters, "CE", lr=1e30, select="likelihood", momentum=0.0)
-    result = train(settings, tmp_path / "run", CPU)
-    assert 0 <= result["test_accuracy"] <= 100
-
-
 def test_the_rate_of_noise_that_is_not_made_here(clusters, tmp_path):
     """A share to leave out must be known or given; nothing is said of the default rate."""
     settings = quick_settings(clusters, "Co-teaching", noise="none")

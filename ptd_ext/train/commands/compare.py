@@ -10,6 +10,7 @@ from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
 from ptd_ext.train.config import add_flags, flags_given, read_config
+from ptd_ext.train.possible import possible_stages
 from ptd_ext.train.presets import ONE_MATRIX, resolve
 from ptd_ext.train.problem import load_problem
 from ptd_ext.train.session import Place, train
@@ -64,7 +65,10 @@ def _compare(arguments: argparse.Namespace) -> None:
         problem = None
         for method in arguments.methods:
             settings = _settings(config, method, seed, out)
-            problem = problem or load_problem(settings)
+            if problem is None:
+                problem = load_problem(settings)
+                for other in arguments.methods:
+                    possible_stages(_settings(config, other, seed, out), problem)
             folder = out / method / str(seed)
             result = train(settings, folder, place, resume=True, problem=problem)
             results[method].append(result)

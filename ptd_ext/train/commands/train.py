@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ from typing import Any
 from ptd_ext.train.commands.failures import told_in_a_sentence
 from ptd_ext.train.config import add_flags, flags_given, read_config, write_config
 from ptd_ext.train.methods import NAMES
+from ptd_ext.train.possible import possible_stages
 from ptd_ext.train.presets import ONE_MATRIX, resolve
 from ptd_ext.train.problem import load_problem
-from ptd_ext.train.session import Place, new_folder, train
+from ptd_ext.train.run_folder import check_folder, claim, new_folder
+from ptd_ext.train.session import Place, train
 from ptd_ext.train.settings import Settings
 
 DEFAULT = Path(__file__).parent.parent / "default.toml"
@@ -77,17 +78,27 @@ def _train(arguments: argparse.Namespace) -> None:
     settings = resolve(given, {})
     place = Place.of(settings)
     problem = load_problem(settings)
+    runs = {"": settings}
+    if settings.against not in ("", settings.method):
+        runs = {f"against-{settings.against}": _other(given, settings), **runs}
+    for mine in runs.values():
+        possible_stages(mine, problem)  # of both, before the first is trained
     if arguments.out is None:
         name = f"{settings.dataset}-{settings.method}-{settings.rate:g}-{settings.seed}"
         arguments.out = new_folder(name, place.ranks)
     out: Path = arguments.out
-    runs = [(settings, out)]
-    if settings.against not in ("", settings.method):
-        runs.insert(0, (_other(given, settings), out / f"against-{settings.against}"))
-    results = []
-    for mine, folder in runs:
-        with _begun(out, given, place):
-            results.append(train(mine, folder, place, resume=arguments.resume, problem=problem))
+    for name, mine in runs.items():
+        check_folder(mine, out / name, arguments.resume)
+
+    def train_all() -> list[dict[str, Any]]:
+        resume = arguments.resume
+        return [train(runs[n], out / n, place, resume=resume, problem=problem) for n in runs]
+
+    if all((out / name / "result.json").exists() for name in runs):
+        results = train_all()  # only reads, so that the folder need not be writable
+    else:
+        with claim(out, place.ranks), _begun(out, runs, given, arguments.resume, place):
+            results = train_all()
     if place.ranks.first:
         print(_table(results))
         print(f"in {out}")
@@ -116,21 +127,24 @@ def _other(given: dict[str, Any], settings: Settings) -> Settings:
 
 
 @contextmanager
-def _begun(out: Path, given: dict[str, Any], place: Place) -> Iterator[None]:
-    """Leave in the folder what the command was given, for --resume."""
-    made = out.exists()
-    if place.ranks.first and not (out / GIVEN).exists():
-        out.mkdir(parents=True, exist_ok=True)
+def _begun(
+    out: Path, runs: Iterable[str], given: dict[str, Any], resume: bool, place: Place
+) -> Iterator[None]:
+    """Leave in the folder, which this process has claimed, what the command was given.
+
+    A mistake that ends the runs before one has begun leaves nothing behind.
+    """
+
+    def begun() -> bool:
+        return any((out / name / "settings.toml").exists() for name in runs)
+
+    if place.ranks.first and not begun() and not (resume and (out / GIVEN).exists()):
         write_config(given, out / GIVEN)
     try:
         yield
     except (OSError, ValueError, ImportError):
-        # A mistake that ended the run before it began leaves nothing behind.
-        begun = any(out.glob("**/settings.toml"))
-        if place.ranks.first and not begun:
-            (out / GIVEN).unlink()
-            if not made or not any(out.iterdir()):
-                shutil.rmtree(out, ignore_errors=True)
+        if place.ranks.first and not begun():
+            (out / GIVEN).unlink(missing_ok=True)
         raise
 
 

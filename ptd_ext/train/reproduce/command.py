@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ptd_ext.train.commands.failures import told_in_a_sentence
 from ptd_ext.train.reproduce import options as parsing
 from ptd_ext.train.reproduce.cells import Cell, differences
 from ptd_ext.train.reproduce.estimate import Estimate
@@ -30,16 +31,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     if find_spec("scipy") is None:
         # Said before hours of training, not after.
         parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[train]".\n')
-    table: Path = options.out
     report = report_ablation if options.what == "ablation" else report_accuracy
-    if options.report_only:
-        sys.exit(0 if report(table) else 1)
+    with told_in_a_sentence(parser):
+        if options.report_only:
+            sys.exit(0 if report(options.out) else 1)
+        _fill(parser, options, argv, report)
+
+
+def _fill(
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    argv: Sequence[str],
+    report: Callable[[Path], bool],
+) -> None:
+    """Run the cells that are missing, and report."""
+    table: Path = options.out
     cells = parsing.cells(options)
     configs = {cell: cell.config(parsing.shared(options)) for cell in cells}
     _check(parser, configs)
     done, other = _done(table, configs)
     if other:
         parser.exit(2, _conflict(other))
+    if problem := _other_data(table, configs, done):
+        parser.exit(2, problem)
     outcome = _run(table, configs, done, options)
     if outcome.signal:
         again = shlex.join(["ptd-ext", "reproduce", *argv])
@@ -78,9 +92,43 @@ def _done(
         before = folder / "cell.toml"
         if before.exists() and (found := differences(read_config(before), config)):
             other[folder] = found
-        elif (folder / "result.json").exists():
+        elif _readable(folder):
             done.append(cell)
     return done, other
+
+
+def _readable(folder: Path) -> bool:
+    """Whether there is a result; one that is damaged is for the run itself to tell of."""
+    try:
+        read_result(folder)
+    except ValueError:
+        return False
+    return True
+
+
+def _other_data(table: Path, configs: dict[Cell, dict[str, Any]], done: list[Cell]) -> str:
+    """What to say if the cells that are done had other data than the next ones would have.
+
+    One cell tells for all: it was compared like this before every later one was run.
+    """
+    from ptd_ext.train.presets import resolve
+    from ptd_ext.train.problem import load_problem
+    from ptd_ext.train.run_folder import read_finished
+
+    for cell in done:
+        folder = cell.folder(table)
+        if "fingerprint" not in read_result(folder).values:
+            continue
+        try:
+            problem = load_problem(resolve(configs[cell], {}))
+        except (OSError, ValueError, ImportError):
+            return ""  # without data nothing is run, and what is done stays as it is
+        try:
+            read_finished(folder / "result.json", problem)
+        except ValueError as error:
+            return f"{error}\n"
+        return ""
+    return ""
 
 
 def _conflict(other: dict[Path, list[str]]) -> str:

@@ -17,6 +17,7 @@ from ptd_ext.train.reproduce.cells import (
     accuracy_grid,
 )
 from ptd_ext.train.settings import Settings, describe
+from ptd_ext.train.threads import check_threads
 
 __all__ = ["cells", "parse", "parser", "shared"]
 
@@ -149,6 +150,10 @@ def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namesp
     options.out = options.out.absolute()
     if options.threads_per_job < 1:
         made.error(f"--threads-per-job must be at least 1; got {options.threads_per_job}.")
+    try:
+        check_threads("--threads-per-job", options.threads_per_job)
+    except ValueError as error:
+        made.error(str(error))
     options.gpus = _gpus(str(options.set.get("device", "auto")))
     if options.jobs is None:
         cores = len(os.sched_getaffinity(0))

@@ -9,7 +9,7 @@ from ptd_ext.train.reproduce.cells import ABLATION_METHODS
 from ptd_ext.train.reproduce.results import Results, read_results
 from ptd_ext.train.reproduce.rows import ablation_csv, accuracy_csv
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
-from ptd_ext.whole_files import whole_file, write_text
+from ptd_ext.whole_files import remove_leftovers, whole_file, write_text
 
 __all__ = ["report_ablation", "report_accuracy"]
 
@@ -56,6 +56,7 @@ def _write(
 ) -> bool:
     print(f"\n{markdown}")
     folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder)
     write_text(folder / "table.md", f"# {title}\n\n{markdown}")
     write_text(folder / "table.csv", rows)
     written = "table.md and table.csv"

@@ -108,6 +108,8 @@ def read_result(folder: Path) -> Result:
         raise ValueError(f"{path} was not written") from None
     except ValueError as error:
         raise ValueError(f"{path} cannot be read ({error})") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds a {type(values).__name__}, not the result of a run")
     accuracy = values.get("test_accuracy")
     if not isinstance(accuracy, (int, float)) or not math.isfinite(accuracy):
         raise ValueError(f"{path} has no test accuracy")

@@ -1,0 +1,148 @@
+"""What cannot work is told before the first epoch; what goes wrong later, with where it did."""
+
+import pytest
+import torch
+from training_cases import CPU, flags, quick_settings, quick_values, write_clusters
+
+from ptd_ext import SimplexNMF
+from ptd_ext.cli import main
+from ptd_ext.train import steps
+from ptd_ext.train.run import Run
+from ptd_ext.train.session import train
+from ptd_ext.train.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    return write_clusters(tmp_path_factory.mktemp("data") / "clusters.npz")
+
+
+@pytest.fixture
+def no_steps(monkeypatch):
+    def step(*arguments):
+        raise AssertionError("a step was trained")
+
+    monkeypatch.setattr(steps.Steps, "step", step)
+
+
+def error_of(command, values, out, capsys):
+    """What a command that ends with exit code 2 says."""
+    with pytest.raises(SystemExit) as ended:
+        main([*command, *flags(values), "--out", str(out)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2, said
+    assert "Traceback" not in said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "sentence"),
+    [
+        ("PTD-F", {"parts": 300}, "parts must be 1 to 256; got 300"),
+        ("PTD-F", {"anchor_band": (99, 97)}, "anchor_band must be two rising percentiles"),
+        ("PTD-F", {"anchor_band": (-1, 97)}, "from 0 to 100; got [-1.0, 97.0]"),
+        ("CE", {"late_beta1": 1.0}, "late_beta1 must be less than 1; got 1.0"),
+        ("CE", {"decay": -0.1}, "decay must not be negative; got -0.1"),
+        ("CE", {"decay_from": 1.5}, "decay_from must be 0 to 1; got 1.5"),
+        ("CE", {"seed": 2**64}, "seed must be 0 to"),
+        ("CE", {"forget_rate": -0.5}, "forget_rate must be 0 to 1, or -1 for the noise rate"),
+        ("Co-teaching", {"forget_rate": 1.0}, "forget_rate must leave something of a batch of 64"),
+        ("DMI", {"dmi_batch_size": 3}, "dmi_batch_size must be at least the number of classes, 4"),
+        ("PTD-F", {"warm_up_cache": "/dev/null/cache"}, "warm_up_cache must be a folder"),
+        ("CE", {"threads": 100000}, "threads must be at most"),
+        ("Co-teaching", {"noise": "none", "against": "CE"}, "forget_rate must be given"),
+        ("CE", {"against": "C"}, "method must be one of CE"),
+    ],
+)
+def test_train_checks_before_the_first_step(
+    clusters, tmp_path, capsys, no_steps, method, wrong, sentence
+):
+    values = quick_values(clusters, method, **wrong)
+    assert sentence in error_of(["train"], values, tmp_path / "run", capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def test_compare_checks_all_methods_before_the_first_step(clusters, tmp_path, capsys, no_steps):
+    values = quick_values(clusters, "CE")
+    del values["method"]
+    said = error_of(["compare", "--methods", "CE", "PTD"], values, tmp_path / "out", capsys)
+    assert "method must be one of CE" in said
+    wrong = {**values, "dmi_batch_size": 3}
+    said = error_of(["compare", "--methods", "CE", "DMI"], wrong, tmp_path / "out", capsys)
+    assert "dmi_batch_size must be at least" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["digits", "--set", "parts=300"], "parts must be 1 to 256; got 300"),
+        (["ablation", "--dataset", "digits", "--parts", "300"], "parts must be 1 to 256"),
+        (["digits", "--threads-per-job", "100000"], "--threads-per-job must be at most"),
+    ],
+)
+def test_reproduce_checks_before_the_first_cell(tmp_path, capsys, arguments, sentence):
+    pytest.importorskip("scipy")
+    assert sentence in error_of(["reproduce", *arguments], {}, tmp_path / "table", capsys)
+    assert not (tmp_path / "table").exists()
+
+
+def test_the_most_parts_are_those_of_the_factorisation():
+    x = torch.rand(8, 3)
+    Settings(parts=256)
+    SimplexNMF(256, max_iter=1).fit(x)
+    with pytest.raises(ValueError, match="256"):
+        SimplexNMF(257).fit(x)
+
+
+class Normalising(torch.nn.Module):
+    def __init__(self, classes, inputs):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(inputs.numel())
+        self.fc = torch.nn.Linear(inputs.numel(), classes)
+
+    def forward(self, x):
+        return x, self.fc(self.norm(x))
+
+
+def test_a_last_batch_of_one_sample(clusters, tmp_path, monkeypatch, no_steps):
+    """630 samples in batches of 37: the last has one, which has no variance."""
+    monkeypatch.setattr(Run, "_network", lambda self, *_: Normalising(4, self.problem.sample_shape))
+    with pytest.raises(ValueError, match="batch_size must not leave a batch of 1 of the 630"):
+        train(quick_settings(clusters, "CE", batch_size=37), tmp_path / "run", CPU)
+
+
+@pytest.mark.parametrize("method", ["CE", "Co-teaching", "Joint", "DMI", "PTD-F"])
+def test_a_loss_that_is_not_finite_says_where(clusters, tmp_path, monkeypatch, method):
+    """In the second epoch, at the fourth of ten steps; the checkpoint is of the first epoch."""
+    step, calls = steps.Steps.step, []
+
+    def spoilt(self, ids, inputs, *rest):
+        calls.append(1)
+        step(self, ids, inputs * (float("nan") if len(calls) == 14 else 1), *rest)
+
+    monkeypatch.setattr(steps.Steps, "step", spoilt)
+    settings, out = quick_settings(clusters, method), tmp_path / "run"
+    with pytest.raises(ValueError, match="not finite at step 4 of 10 in epoch 2 of stage") as error:
+        train(settings, out, CPU)
+    assert "Try a smaller learning rate (this stage has" in str(error.value)
+    assert torch.load(out / "checkpoint.pt", weights_only=True)["epoch"] == 1
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 1
+    assert not (out / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "The loss is not finite at step 2 of 10 in epoch 1 of stage 'warm up'"),
+        # One step an epoch: no loss of the epoch has seen what its step did.
+        ({"batch_size": 1000}, "Predictions are not finite after epoch 1 of stage 'warm up'"),
+        ({"checkpoint_steps": 5}, "The loss is not finite at step 2 of 10 in epoch 1"),
+    ],
+)
+def test_a_learning_rate_that_diverges(clusters, tmp_path, capsys, changes, sentence):
+    values = quick_values(clusters, "PTD-F", lr=1e30, **changes)
+    said = error_of(["train"], values, tmp_path / "run", capsys)
+    assert sentence in said
+    assert "this stage has 1e+30" in said
+    assert not (tmp_path / "run" / "checkpoint.pt").exists()
