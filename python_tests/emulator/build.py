@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CSRC = HERE.parents[1] / "csrc"
 CUDA = CSRC / "cuda"
-INCLUDE_DIRS = [HERE, CUDA, CUDA / "common", CSRC]
+INCLUDE_DIRS = [HERE, CUDA, CSRC]
 
 COMMON = ["-std=c++20", "-fPIC", "-g1"]
 

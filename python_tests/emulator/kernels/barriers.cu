@@ -1,5 +1,5 @@
 // Barriers: each kernel beside the twin that lacks or misplaces one.
-#include "launch.h"
+#include "common/launch.h"
 
 // Writes a block's values in reverse order, through static shared memory.
 template <bool kBarrier>

@@ -1,5 +1,5 @@
 // Blocks of one grid hand values over in global memory; each kernel stands beside broken twins.
-#include "launch.h"
+#include "common/launch.h"
 
 enum class Handover : int64_t {
   fence_of_one,  // after a barrier

@@ -1,5 +1,5 @@
 // What torch glue tells the emulator of its memory: see api/host.h.
-#include "launch.h"
+#include "common/launch.h"
 
 extern "C" void allocate(void* begin, int64_t bytes) { cuda_emulator::allocated(begin, bytes); }
 

@@ -1,5 +1,5 @@
 // Bounds: each kernel takes how far it goes wrong, zero for its correct twin.
-#include "launch.h"
+#include "common/launch.h"
 
 constexpr unsigned kThreads = 128;
 

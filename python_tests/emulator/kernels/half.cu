@@ -1,5 +1,5 @@
 // Sixteen-bit logits, scaled in float.
-#include "scalar.cuh"
+#include "common/scalars.cuh"
 
 template <typename S>
 __global__ void scale(const S* x, S* y, int64_t n, float factor) {

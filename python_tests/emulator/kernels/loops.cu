@@ -1,5 +1,5 @@
 // One thread never comes to an end, in one of several ways.
-#include "launch.h"
+#include "common/launch.h"
 
 enum class Loop : int64_t { empty, flag, atomic, fence, shuffle, arithmetic };
 

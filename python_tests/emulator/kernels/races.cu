@@ -1,5 +1,5 @@
 // Races on shared memory within an epoch, each beside its correct twin.
-#include "launch.h"
+#include "common/launch.h"
 
 // Prefix sums in place; the twin lets a thread write what its neighbour has yet to read.
 template <bool kBarrier>

@@ -1,5 +1,5 @@
 // Whole algorithms as the project's kernels use them. Compiles under nvcc and NVRTC too.
-#include "launch.h"
+#include "common/launch.h"
 
 template <typename T>
 __device__ __forceinline__ T warp_sum(T value) {

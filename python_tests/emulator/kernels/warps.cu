@@ -1,5 +1,5 @@
 // Shuffles and votes, right and wrong.
-#include "launch.h"
+#include "common/launch.h"
 
 constexpr unsigned kFullMask = 0xffffffff;
 
