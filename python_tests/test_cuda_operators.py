@@ -150,6 +150,7 @@ def test_clean_posterior(ops, n, c, r, slack, dtype):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "c", "r", "slack"),
     [(1_000_003, 2, 1, False), (2, 1000, 2, True), (3, 1000, 33, False), (40_009, 14, 1, True)],
