@@ -92,14 +92,14 @@ def test_ignored_samples_and_class_weights(c, reduction):
         check_loss(batch, reduction=reduction, class_weight=class_weight)
 
 
-@pytest.mark.parametrize(("c", "r"), [(36, 0), (52, 5), (64, 1), (96, 32), (124, 5), (128, 1)])
+@pytest.mark.parametrize(("c", "r"), [(36, 0), (52, 5), (64, 1), (96, 32), (128, 1)])
 def test_many_samples_of_a_label(c, r):
     batch = few_labels(23, c, r, smoothing=0.0 if c % 8 else 1e-8)
     check_loss(batch, wanted=("logits",), importance=IMPORTANCES[r % 3])
 
 
 @pytest.mark.parametrize(("c", "slack"), [(20, None), (20, 0.1), (37, None)])
-@pytest.mark.parametrize("r", [2, 3, 5, 6, 8, 9])
+@pytest.mark.parametrize("r", [2, 3, 5, 8])
 def test_numbers_of_parts_of_more_classes(r, c, slack):
     check_loss(few_labels(11, c, r, slack), wanted=("logits",))
 
@@ -111,7 +111,7 @@ def test_many_parts(c, r, slack):
 
 
 @pytest.mark.parametrize("c", [20, 37])
-@pytest.mark.parametrize(("n", "slack"), [(63, None), (65, None), (125, 0.05), (129, None)])
+@pytest.mark.parametrize(("n", "slack"), [(65, None), (125, 0.05), (129, None)])
 def test_samples_of_one_label(n, slack, c):
     """As many as blocks of threads take at a time, one more, and many more."""
     batch = batch_of(n, c, 3, slack)

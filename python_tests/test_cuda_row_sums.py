@@ -1,10 +1,11 @@
 """Row sums of T(x) + slack, clamped at zero, on CUDA: what the losses keep for their gradients."""
 
+import itertools
 import math
 
 import pytest
 import torch
-from cuda_cases import NAMES, batch_of, off_a_boundary, run_loss, run_row_sums, same
+from cuda_cases import NAMES, batch_of, near, off_a_boundary, run_loss, run_row_sums
 from emulator.harness import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
@@ -37,7 +38,7 @@ def check(batch, **options):
 
 @sizes
 @dtypes
-@pytest.mark.parametrize("scale", [0.0, 0.003, 0.05, 2.0])
+@pytest.mark.parametrize("scale", [0.003, 0.05, 2.0])
 def test_sizes(size, dtype, scale):
     check(batch_of(*size, scale, dtype))
 
@@ -57,8 +58,9 @@ def test_entries_that_are_never_clamped(n, c, dtype):
     check(batch)
 
 
-@pytest.mark.parametrize("row", [0, 5, 127, 128, 130])
-@pytest.mark.parametrize("column", [0, 127, 128, 130])
+@pytest.mark.parametrize(
+    ("row", "column"), [(0, 0), (5, 127), (127, 128), (128, 130), (130, 0), (130, 130)]
+)
 def test_one_entry_that_is_clamped_in_some_samples(row, column):
     """Wherever it is, its row's sum has it, and those of the others stay."""
     batch = batch_of(5, 131, 3, 0.0, seed=10)
@@ -71,10 +73,11 @@ def test_one_entry_that_is_clamped_in_some_samples(row, column):
     assert (after[:, row] < before[:, row]).all()
 
 
-@pytest.mark.parametrize("r", [1, 2, 7, 8, 9, 23, 24, 25])
-@pytest.mark.parametrize("c", [12, 13, 128])
+@pytest.mark.parametrize(
+    ("c", "r"), [*itertools.product([12, 13], [1, 2, 7, 8, 9, 23, 25]), (128, 9), (128, 24)]
+)
 @dtypes
-def test_parts(r, c, dtype):
+def test_parts(c, r, dtype):
     check(batch_of(3, c, r, 0.05, dtype, seed=r))
 
 
@@ -175,8 +178,10 @@ def test_parts_off_a_boundary(dtype, scale):
 def test_sums_off_a_boundary(c):
     """As the gradients take them."""
     batch = batch_of(9, c, 3, 0.05)
-    expected = run_loss(batch, wanted=NAMES)
-    same(run_loss(batch, wanted=NAMES, saved_layout=off_a_boundary), expected)
+    _, expected = run_loss(batch, wanted=NAMES)
+    _, grads = run_loss(batch, wanted=NAMES, saved_layout=off_a_boundary)
+    for name, grad in grads.items():
+        near(grad, expected[name], 1e-6)
 
 
 @dtypes

@@ -105,8 +105,9 @@ def _compile_all(sources: Sequence[Path | str], flags: list[str]) -> list[Path]:
 
 
 def _compile(source: Path | str, flags: list[str]) -> Path:
-    # The preprocessed text holds all that the object depends on, headers included.
-    text = _gxx([*flags, "-E", str(source)])
+    # The preprocessed text holds all that the object depends on, headers included, and with this
+    # flag nothing else: not the folder that the compiler was started in.
+    text = _gxx([*flags, "-E", "-fno-working-directory", str(source)])
     path = cache_dir() / f"{_digest(text, _version(), *flags)}.o"
     if not path.exists():
         _create(path, [*flags, "-c", str(source)])
