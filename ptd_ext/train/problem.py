@@ -59,13 +59,14 @@ class Inputs:
 
     def add_to(self, found: Any) -> None:
         """Add all samples to a checksum; of many files only some, evenly spread."""
-        found.update(repr(self.scale).encode())
+        found.update(repr((self.scale.mean, self.scale.std)).encode())
         if isinstance(self.stored, Tensor):
             stored = self.stored.cpu().contiguous()
             found.update(f"{stored.dtype} {list(stored.shape)}".encode())
             found.update(stored.view(-1).view(torch.uint8).numpy().data)
             return
-        few = torch.linspace(0, len(self) - 1, min(len(self), _FILES_LOOKED_AT)).long()
+        count = min(len(self), _FILES_LOOKED_AT)
+        few = torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long()
         for position in (few if self.positions is None else self.positions[few]).tolist():
             name = self.stored.name(position)
             contents = (self.stored.root / name).read_bytes()
