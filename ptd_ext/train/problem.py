@@ -17,7 +17,7 @@ from ptd_ext.train.settings import Settings
 
 __all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise", "with_known_rate"]
 
-_FILES_LOOKED_AT = 1000  # of a split: a million would take minutes
+_FILES_LOOKED_AT = 300  # of a split: to read a million would take as long as an epoch
 _LEAVE_OUT = ("MentorNet", "Co-teaching", "Co-teaching+")
 _NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
 
@@ -58,19 +58,19 @@ class Inputs:
         return not isinstance(self.stored, Tensor)
 
     def add_to(self, found: Any) -> None:
-        """Add all samples to a checksum; of files some names, sizes and pictures."""
-        found.update(repr(self.scale).encode())
+        """Add all samples to a checksum; of many files only some, evenly spread."""
+        found.update(repr((self.scale.mean, self.scale.std)).encode())
         if isinstance(self.stored, Tensor):
             stored = self.stored.cpu().contiguous()
             found.update(f"{stored.dtype} {list(stored.shape)}".encode())
             found.update(stored.view(-1).view(torch.uint8).numpy().data)
             return
-        few = torch.linspace(0, len(self) - 1, min(len(self), _FILES_LOOKED_AT)).long()
+        count = min(len(self), _FILES_LOOKED_AT)
+        few = torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long()
         for position in (few if self.positions is None else self.positions[few]).tolist():
             name = self.stored.name(position)
-            found.update(f"{name} {(self.stored.root / name).stat().st_size}/".encode())
-        pictures = self.fetch(few[[0, len(few) // 2, -1]], torch.device("cpu"))
-        found.update(pictures.contiguous().numpy().data)
+            contents = (self.stored.root / name).read_bytes()
+            found.update(f"{name} {len(contents)}/".encode() + contents)
 
     def fetch(self, ids: Tensor, device: torch.device) -> Tensor:
         """The samples at `ids`, as the network takes them."""

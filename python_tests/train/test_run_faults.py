@@ -1,5 +1,6 @@
 """Folders with damaged, foreign or outdated files: a sentence, and nothing silently wrong."""
 
+import hashlib
 import json
 import random
 
@@ -11,8 +12,9 @@ from training_cases import CPU, flags, outcome, quick_settings, quick_values, wr
 from ptd_ext.cli import main
 from ptd_ext.train import checkpoint, steps
 from ptd_ext.train.config import write_config
+from ptd_ext.train.data import ImageFiles
 from ptd_ext.train.presets import resolve
-from ptd_ext.train.problem import Problem
+from ptd_ext.train.problem import Inputs, Problem, Scale
 from ptd_ext.train.reproduce import options as parsing
 from ptd_ext.train.reproduce import workers
 from ptd_ext.train.reproduce.cells import Cell
@@ -64,6 +66,30 @@ def test_a_finished_run_is_not_returned_for_changed_data(clusters, tmp_path, nam
         train(settings, tmp_path / "run", CPU, resume=True)
     write_clusters(clusters)
     assert train(settings, tmp_path / "run", CPU, resume=True) == first
+
+
+def test_image_files_have_a_fingerprint(tmp_path):
+    """Of names and contents; the folder itself may move."""
+    image = pytest.importorskip("PIL.Image")
+    names = [f"{number}.png" for number in range(5)]
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for number, name in enumerate(names):
+            image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / folder / name)
+
+    def fingerprint(folder, names=names):
+        found = hashlib.sha256()
+        inputs = Inputs(ImageFiles(tmp_path / folder, names, 8), None, Scale(None, None, False))
+        inputs.add_to(found)
+        return found.hexdigest()
+
+    first = fingerprint("one")
+    assert first == fingerprint("two")
+    assert first != fingerprint("one", names[::-1])
+    image.new("RGB", (8, 8), (2, 0, 1)).save(tmp_path / "two" / "2.png")
+    assert first != fingerprint("two")
+    image.new("RGB", (9, 8), (3, 0, 0)).save(tmp_path / "one" / "3.png")
+    assert first != fingerprint("one")
 
 
 def test_resume_with_another_file_of_data(clusters, tmp_path, capsys):

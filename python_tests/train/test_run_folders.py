@@ -77,7 +77,8 @@ def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(clusters, tm
 def test_where_a_run_lies_does_not_matter(clusters, tmp_path):
     moved = write_clusters(tmp_path / "moved.npz")
     first = train(quick_settings(clusters, "CE"), tmp_path / "run", CPU)
-    settings = quick_settings(moved, "CE", threads=0, checkpoint_steps=3)
+    changes = {"threads": 0, "checkpoint_steps": 3, "channels_last": False}
+    settings = quick_settings(moved, "CE", **changes)
     assert train(settings, tmp_path / "run", CPU, resume=True) == first
 
 
