@@ -18,7 +18,6 @@ any type that converts to that without loss.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -39,7 +38,7 @@ from ptd_ext._register import (
 )
 from ptd_ext._transforms import transformed
 from ptd_ext.devices import check_device
-from ptd_ext.parts import prepared
+from ptd_ext.parts import prepare_parts
 from ptd_ext.validate import (
     check_importance,
     check_reduction,
@@ -95,7 +94,7 @@ def forward_loss(
     """
     return _transition_loss(
         logits, noisy_labels, weights, parts, slack, class_weight,
-        (FORWARD, math.inf), reduction, ignore_index, smoothing, validate,
+        (FORWARD, None), reduction, ignore_index, smoothing, validate,
     )  # fmt: skip
 
 
@@ -134,10 +133,9 @@ def reweight_loss(
     """
     check_importance(importance, max_importance)
     kind = DETACHED if importance == "detached" else ATTACHED
-    cap = math.inf if max_importance is None else max_importance
     return _transition_loss(
         logits, noisy_labels, weights, parts, slack, class_weight,
-        (kind, cap), reduction, ignore_index, smoothing, validate,
+        (kind, max_importance), reduction, ignore_index, smoothing, validate,
     )  # fmt: skip
 
 
@@ -150,7 +148,7 @@ def noisy_posterior(
     validate: bool = False,
 ) -> Tensor:
     """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
-    weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
 
 
@@ -171,7 +169,7 @@ def clean_posterior(
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
     """
     check_smoothing(smoothing)
-    weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, slack)
@@ -223,7 +221,7 @@ def _transition_loss(
     parts: Tensor,
     slack: Tensor | None,
     class_weight: Tensor | None,
-    importance: tuple[int, float],
+    importance: tuple[int, float | None],
     reduction: str,
     ignore_index: int,
     smoothing: float,
@@ -231,22 +229,22 @@ def _transition_loss(
 ) -> Tensor:
     check_reduction(reduction)
     check_smoothing(smoothing)
-    weights, parts, support, slack = _transition(logits, weights, parts, slack, validate)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     if class_weight is not None:
         if class_weight.requires_grad:
             raise ValueError("class_weight must not require a gradient: it is not differentiated.")
         class_weight = _lossless(class_weight, parts.dtype, "class_weight")
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
-    tensors = (logits, noisy_labels, weights, parts, support, slack, class_weight)
+    tensors = (logits, noisy_labels, weights, parts, slack, class_weight)
     options = (*importance, REDUCTIONS[reduction], ignore_index, smoothing)
     return _apply(TRANSITION_LOSS, tensors, options)
 
 
 def _transition(
     logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
-) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
-    """Weights, parts, their support and slack, in the type the logits are accumulated in."""
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """Weights, parts in column layout and slack, in the type the logits are accumulated in."""
     check_device(logits)
     if validate:
         validate_batch(weights, parts, slack)
@@ -257,8 +255,7 @@ def _transition(
         weights = _lossless(weights, dtype, "weights")
     if slack is not None and slack.dtype is not dtype:
         slack = _lossless(slack, dtype, "slack")
-    parts, support = prepared(parts, dtype, slack is not None)
-    return weights, parts, support, slack
+    return weights, prepare_parts(parts.to(dtype)), slack
 
 
 def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
