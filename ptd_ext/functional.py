@@ -89,6 +89,8 @@ def forward_loss(
         ignore_index: samples with this label do not count.
         class_weight: [C], the weight of a sample by its noisy label; not differentiated.
         smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
+            With 0, columns of T(x) may be as small as they like; gradients of ``weights``,
+            ``parts`` and ``slack`` that the type cannot hold come out infinite or NaN.
         validate: check the values too (labels on a GPU; negative or non-finite weights and parts),
             at the price of a synchronisation.
     """
@@ -128,7 +130,7 @@ def reweight_loss(
         reduction: as in :func:`forward_loss`.
         ignore_index: as in :func:`forward_loss`.
         class_weight: as in :func:`forward_loss`.
-        smoothing: as in :func:`forward_loss`.
+        smoothing: as in :func:`forward_loss`; with 0, a β that the type cannot hold is infinite.
         validate: as in :func:`forward_loss`.
     """
     check_importance(importance, max_importance)
