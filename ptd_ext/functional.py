@@ -40,9 +40,11 @@ from ptd_ext._transforms import transformed
 from ptd_ext.devices import check_device
 from ptd_ext.parts import prepare_parts
 from ptd_ext.validate import (
+    FLOATING,
     check_importance,
     check_reduction,
     check_smoothing,
+    check_tensors,
     check_transition,
     validate_batch,
     validate_labels,
@@ -91,8 +93,8 @@ def forward_loss(
         smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
             With 0, columns of T(x) may be as small as they like; gradients of ``weights``,
             ``parts`` and ``slack`` that the type cannot hold come out infinite or NaN.
-        validate: check the values too (labels on a GPU; negative or non-finite weights and parts),
-            at the price of a synchronisation.
+        validate: check the values too (labels on a GPU; weights and parts that are negative, not
+            finite or do not sum to one), at the price of a synchronisation.
     """
     return _transition_loss(
         logits, noisy_labels, weights, parts, slack, class_weight,
@@ -171,6 +173,7 @@ def clean_posterior(
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
     """
     check_smoothing(smoothing)
+    check_tensors(noisy_labels=noisy_labels)
     weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
@@ -206,6 +209,7 @@ def project_transition(matrix: Tensor) -> Tensor:
 
     A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
     """
+    check_tensors(matrix=matrix)
     check_device(matrix)
     if matrix.dtype in (torch.float16, torch.bfloat16):
         matrix = matrix.float()
@@ -231,6 +235,7 @@ def _transition_loss(
 ) -> Tensor:
     check_reduction(reduction)
     check_smoothing(smoothing)
+    check_tensors(noisy_labels=noisy_labels, class_weight=class_weight)
     weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     if class_weight is not None:
         if class_weight.requires_grad:
@@ -247,6 +252,7 @@ def _transition(
     logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
 ) -> tuple[Tensor | None, Tensor, Tensor | None]:
     """Weights, parts in column layout and slack, in the type the logits are accumulated in."""
+    check_tensors(logits=logits, weights=weights, parts=parts, slack=slack)
     check_device(logits)
     if validate:
         validate_batch(weights, parts, slack)
@@ -267,7 +273,7 @@ def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
 
 def _refuse_loss(tensor: Tensor, dtype: torch.dtype, name: str) -> None:
     """Conversions may add digits, never take them away."""
-    if not tensor.is_floating_point() or torch.promote_types(tensor.dtype, dtype) != dtype:
+    if tensor.dtype not in FLOATING or torch.promote_types(tensor.dtype, dtype) != dtype:
         raise TypeError(
             f"{name} must be {dtype}, the type these logits are accumulated in, or a smaller "
             f"floating-point type; got {tensor.dtype}."

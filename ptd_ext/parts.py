@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ptd_ext.validate import check_tensors
+
 __all__ = ["prepare_parts"]
 
 
@@ -27,6 +29,7 @@ def prepare_parts(parts: Tensor) -> Tensor:
         A tensor of the same shape and values; `parts` itself if it is in this layout already.
         Differentiable: a gradient reaches `parts` as [R, C, C].
     """
+    check_tensors(parts=parts)
     _check_rank(parts)
     if _is_prepared(parts):
         return parts

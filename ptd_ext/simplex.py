@@ -11,6 +11,7 @@ from torch import Tensor
 from ptd_ext import reference
 from ptd_ext._register_simplex import NOT_DIFFERENTIABLE
 from ptd_ext.devices import check_device
+from ptd_ext.validate import check_tensors
 
 __all__ = ["simplex_projection", "simplex_weights"]
 
@@ -26,6 +27,7 @@ def simplex_projection(x: Tensor) -> Tensor:
         x: […, R], rows of any length. Half types are projected in float32, and that is the type of
             the result.
     """
+    check_tensors(x=x)
     check_device(x)
     x = reference.accumulated(x)
     if torch._C._are_functorch_transforms_active():
@@ -61,6 +63,7 @@ def simplex_weights(
     Returns:
         h, […, N, R].
     """
+    check_tensors(gram=gram, linear=linear, start=start)
     if torch.is_grad_enabled() and any(
         t is not None and t.requires_grad for t in (gram, linear, start)
     ):

@@ -144,18 +144,6 @@ def test_compile_of_a_module_prepares_once(device):
     assert not any("permute" in t or "contiguous" in t for t in targets)
 
 
-def test_export():
-    inputs = make_inputs(8, 5, 3, dtype=torch.float32, grad=False)
-    module = ptd_ext.ReweightLoss(inputs.parts, importance="attached", revision=True)
-    arguments = (inputs.logits, inputs.labels, inputs.weights)
-    batch = torch.export.Dim("batch", min=2)
-    shapes = ({0: batch}, {0: batch}, {0: batch})
-    exported = torch.export.export(module, arguments, dynamic_shapes=shapes).module()
-    other = make_inputs(13, 5, 3, seed=3, dtype=torch.float32, grad=False)
-    arguments = (other.logits, other.labels, other.weights)
-    torch.testing.assert_close(exported(*arguments), module(*arguments))
-
-
 @each_loss
 def test_vmap(loss):
     """Batches of batches, with shared and with batched parts."""
