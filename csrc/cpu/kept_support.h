@@ -106,25 +106,28 @@ KeptSupport make_support(const Batch<T>& batch) {
   return {memory.tensor(), all_entries, all_nonzeros};
 }
 
-// 128 bits that depend on every byte. All bits of a word reach the high half of its lane within two
-// rounds, so that changes of few bits, such as signs, do not cancel.
+// 128 bits that depend on every byte. A round is a bijection of the state and of the word; the
+// rotation takes high bits, such as signs, to where the multiplication spreads them.
 struct Digest {
   uint64_t low, high;
 
   static uint64_t round(uint64_t state, uint64_t word) {
-    state += word * 0xc2b2ae3d27d4eb4full;
-    return (state << 31 | state >> 33) * 0x9e3779b185ebca87ull;
+    const uint64_t both = state ^ word;
+    return (both << 29 | both >> 35) * 0x9e3779b185ebca87ull;
   }
 
   static Digest of_chunk(const char* bytes, int64_t size) {
     constexpr int kWords = 8;  // lanes of their own: one chain is as slow as its latency
     uint64_t lanes[kWords] = {1, 2, 3, 4, 5, 6, 7, 8}, words[kWords];
-    for (int64_t at = 0; at < size; at += int64_t(sizeof words)) {
-      const int64_t left = size - at;
-      if (left < int64_t(sizeof words)) memset(words, 0, sizeof words);
-      memcpy(words, bytes + at, left < int64_t(sizeof words) ? left : sizeof words);
+    constexpr int64_t kBytes = sizeof words;
+    int64_t at = 0;
+    for (; at + kBytes <= size; at += kBytes) {
+      memcpy(words, bytes + at, kBytes);
       for (int l = 0; l < kWords; ++l) lanes[l] = round(lanes[l], words[l]);
     }
+    memset(words, 0, kBytes);
+    memcpy(words, bytes + at, size - at);
+    for (int l = 0; l < kWords; ++l) lanes[l] = round(lanes[l], words[l]);
     Digest digest{uint64_t(size), ~uint64_t(size)};
     for (int l = 0; l < kWords; ++l) {
       digest.low = round(digest.low, lanes[l]);
