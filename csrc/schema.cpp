@@ -1,9 +1,6 @@
 // The operators. `parts` is [R, C, C] (or [C, C] without weights) in any layout; read fastest in
 // the one where a column is contiguous, strides (C, 1, R * C), in which its gradient comes back.
 //
-// `support` is part_support(parts) or absent: what the CPU kernels want to know of the zeros in the
-// parts, worth keeping while the parts stay as they are.
-//
 // Outputs that only the backward operator needs are named saved_*; a gradient that was not asked
 // for is an empty tensor. `importance` and `reduction` are enumerations: see
 // csrc/transition_loss.h.
@@ -12,15 +9,15 @@
 STABLE_TORCH_LIBRARY(ptd_ext, m) {
   m.def(
       "transition_loss(Tensor logits, Tensor noisy_labels, Tensor? weights, Tensor parts, "
-      "Tensor? support, Tensor? slack, Tensor? class_weight, int importance, "
-      "float max_importance, int reduction, int ignore_index, float smoothing) "
+      "Tensor? slack, Tensor? class_weight, int importance, "
+      "float? max_importance, int reduction, int ignore_index, float smoothing) "
       "-> (Tensor loss, Tensor saved_weight, Tensor saved_column)");
   m.def(
       "transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels, "
-      "Tensor? weights, Tensor parts, Tensor? support, Tensor? slack, Tensor? class_weight, "
-      "Tensor saved_weight, Tensor saved_column, int importance, float max_importance, int "
-      "reduction, "
-      "int ignore_index, float smoothing, bool need_logits, bool need_weights, bool need_parts, "
+      "Tensor? weights, Tensor parts, Tensor? slack, Tensor? class_weight, "
+      "Tensor saved_weight, Tensor saved_column, int importance, float? max_importance, "
+      "int reduction, int ignore_index, float smoothing, bool need_logits, bool need_weights, bool "
+      "need_parts, "
       "bool need_slack) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "clean_posterior(Tensor logits, Tensor noisy_labels, Tensor? weights, Tensor parts, "
@@ -38,7 +35,6 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
       "noisy_posterior_backward(Tensor grad, Tensor logits, Tensor? weights, Tensor parts, "
       "Tensor? slack, Tensor saved_row_sum, bool need_logits, bool need_weights, "
       "bool need_parts, bool need_slack) -> (Tensor, Tensor, Tensor, Tensor)");
-  m.def("part_support(Tensor parts) -> Tensor");
   m.def("project_transition(Tensor matrix) -> Tensor");
   m.def("project_transition_backward(Tensor grad, Tensor matrix) -> Tensor");
   m.def("simplex_projection(Tensor x) -> Tensor");

@@ -2,6 +2,8 @@
 // its gradients. The formulas are in math/loss_terms.h and math/revision.h.
 #pragma once
 
+#include <cmath>
+#include <optional>
 #include <tuple>
 
 #include "check.h"
@@ -20,19 +22,18 @@ inline const char* loss_name(int64_t importance) {
 // What forward and backward are both told about a loss.
 struct LossOptions {
   int64_t importance;
-  double max_importance;
+  double max_importance;  // infinite where there is no bound
   int64_t reduction;
   int64_t ignore_index;
   double smoothing;
 };
 
-// The tensors of a loss. `support` is for CPU kernels; see schema.cpp.
+// The tensors of a loss.
 struct LossTensors {
   const Tensor& logits;                // [N, C]
   const Tensor& labels;                // [N]
   const OptionalTensor& weights;       // [N, R]
   const Tensor& parts;                 // [R, C, C] or [C, C]
-  const OptionalTensor& support;       // of the parts
   const OptionalTensor& slack;         // [C, C]
   const OptionalTensor& class_weight;  // [C]
 };
@@ -63,14 +64,13 @@ struct LossResults {
 // Device::backward(sizes, grad_loss, tensors, saved_weight, saved_column, options, needs)
 // run the kernels.
 template <class Device>
-std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_labels,
-                                                   OptionalTensor weights, Tensor parts,
-                                                   OptionalTensor support, OptionalTensor slack,
-                                                   OptionalTensor class_weight, int64_t importance,
-                                                   double max_importance, int64_t reduction,
-                                                   int64_t ignore_index, double smoothing) {
-  const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
-  const LossTensors tensors{logits, noisy_labels, weights, parts, support, slack, class_weight};
+std::tuple<Tensor, Tensor, Tensor> transition_loss(
+    Tensor logits, Tensor noisy_labels, OptionalTensor weights, Tensor parts, OptionalTensor slack,
+    OptionalTensor class_weight, int64_t importance, std::optional<double> max_importance,
+    int64_t reduction, int64_t ignore_index, double smoothing) {
+  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
+                            smoothing};
+  const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   Device::check(loss_name(importance), logits);
   const ScalarType dtype = parts.scalar_type();
@@ -83,15 +83,16 @@ std::tuple<Tensor, Tensor, Tensor> transition_loss(Tensor logits, Tensor noisy_l
 
 template <class Device>
 FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels,
-                                     OptionalTensor weights, Tensor parts, OptionalTensor support,
-                                     OptionalTensor slack, OptionalTensor class_weight,
-                                     Tensor saved_weight, Tensor saved_column, int64_t importance,
-                                     double max_importance, int64_t reduction, int64_t ignore_index,
-                                     double smoothing, bool need_logits, bool need_weights,
-                                     bool need_parts, bool need_slack) {
+                                     OptionalTensor weights, Tensor parts, OptionalTensor slack,
+                                     OptionalTensor class_weight, Tensor saved_weight,
+                                     Tensor saved_column, int64_t importance,
+                                     std::optional<double> max_importance, int64_t reduction,
+                                     int64_t ignore_index, double smoothing, bool need_logits,
+                                     bool need_weights, bool need_parts, bool need_slack) {
   const char* op = "transition_loss_backward";
-  const LossOptions options{importance, max_importance, reduction, ignore_index, smoothing};
-  const LossTensors tensors{logits, noisy_labels, weights, parts, support, slack, class_weight};
+  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
+                            smoothing};
+  const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   Device::check(loss_name(importance), logits);
   const ScalarType dtype = parts.scalar_type();

@@ -44,11 +44,10 @@ def _define_loss(
     noisy_labels: Tensor,
     weights: Tensor | None,
     parts: Tensor,
-    support: Tensor | None,
     slack: Tensor | None,
     class_weight: Tensor | None,
     importance: int,
-    max_importance: float,
+    max_importance: float | None,
     reduction: int,
     ignore_index: int,
     smoothing: float,
@@ -73,7 +72,7 @@ def _define_clean_posterior(*arguments: Any) -> Tensor:
 
 TRANSITION_LOSS = FusedOp(
     "transition_loss",
-    ("logits", "noisy_labels", "weights", "parts", "support", "slack", "class_weight"),
+    ("logits", "noisy_labels", "weights", "parts", "slack", "class_weight"),
     _define_loss,
 )
 CLEAN_POSTERIOR = FusedOp(
@@ -91,7 +90,6 @@ def register() -> None:
     torch.library.register_fake("ptd_ext::transition_loss", _fake_transition_loss)
     torch.library.register_fake("ptd_ext::clean_posterior", _fake_clean_posterior)
     torch.library.register_fake("ptd_ext::noisy_posterior", _fake_noisy_posterior)
-    torch.library.register_fake("ptd_ext::part_support", _fake_part_support)
     for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR):
         _register_gradients(op)
     _register_project_transition()
@@ -111,10 +109,8 @@ def _check_devices(op: FusedOp, tensors: Sequence[Tensor | None]) -> None:
             )
 
 
-def _fake_transition_loss(
-    logits, noisy_labels, weights, parts, support, slack, class_weight, *options
-):
-    tensors = (logits, noisy_labels, weights, parts, support, slack, class_weight)
+def _fake_transition_loss(logits, noisy_labels, weights, parts, slack, class_weight, *options):
+    tensors = (logits, noisy_labels, weights, parts, slack, class_weight)
     _check_devices(TRANSITION_LOSS, tensors)
     reduction = options[2]
     loss = parts.new_empty([logits.shape[0]] if reduction == REDUCTIONS["none"] else [])
@@ -136,11 +132,6 @@ def _fake_noisy_posterior(logits, weights, parts, slack):
     _check_devices(NOISY_POSTERIOR, (logits, weights, parts, slack))
     saved = parts.new_empty([0] if slack is None else logits.shape)
     return parts.new_empty(logits.shape), saved
-
-
-def _fake_part_support(parts):
-    size = torch.library.get_ctx().new_dynamic_size()
-    return parts.new_empty([size], dtype=torch.uint8)
 
 
 def _fake_gradients(op: FusedOp, arguments: Sequence[Any]) -> tuple[Tensor, ...]:

@@ -18,7 +18,6 @@ any type that converts to that without loss.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -39,11 +38,13 @@ from ptd_ext._register import (
 )
 from ptd_ext._transforms import transformed
 from ptd_ext.devices import check_device
-from ptd_ext.parts import prepared
+from ptd_ext.parts import prepare_parts
 from ptd_ext.validate import (
+    FLOATING,
     check_importance,
     check_reduction,
     check_smoothing,
+    check_tensors,
     check_transition,
     validate_batch,
     validate_labels,
@@ -90,12 +91,14 @@ def forward_loss(
         ignore_index: samples with this label do not count.
         class_weight: [C], the weight of a sample by its noisy label; not differentiated.
         smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
-        validate: check the values too (labels on a GPU; negative or non-finite weights and parts),
-            at the price of a synchronisation.
+            With 0, columns of T(x) may be as small as they like; gradients of ``weights``,
+            ``parts`` and ``slack`` that the type cannot hold come out infinite or NaN.
+        validate: check the values too (labels on a GPU; weights and parts that are negative, not
+            finite or do not sum to one), at the price of a synchronisation.
     """
     return _transition_loss(
         logits, noisy_labels, weights, parts, slack, class_weight,
-        (FORWARD, math.inf), reduction, ignore_index, smoothing, validate,
+        (FORWARD, None), reduction, ignore_index, smoothing, validate,
     )  # fmt: skip
 
 
@@ -129,15 +132,14 @@ def reweight_loss(
         reduction: as in :func:`forward_loss`.
         ignore_index: as in :func:`forward_loss`.
         class_weight: as in :func:`forward_loss`.
-        smoothing: as in :func:`forward_loss`.
+        smoothing: as in :func:`forward_loss`; with 0, a β that the type cannot hold is infinite.
         validate: as in :func:`forward_loss`.
     """
     check_importance(importance, max_importance)
     kind = DETACHED if importance == "detached" else ATTACHED
-    cap = math.inf if max_importance is None else max_importance
     return _transition_loss(
         logits, noisy_labels, weights, parts, slack, class_weight,
-        (kind, cap), reduction, ignore_index, smoothing, validate,
+        (kind, max_importance), reduction, ignore_index, smoothing, validate,
     )  # fmt: skip
 
 
@@ -150,7 +152,7 @@ def noisy_posterior(
     validate: bool = False,
 ) -> Tensor:
     """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
-    weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
 
 
@@ -171,7 +173,8 @@ def clean_posterior(
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
     """
     check_smoothing(smoothing)
-    weights, parts, _, slack = _transition(logits, weights, parts, slack, validate)
+    check_tensors(noisy_labels=noisy_labels)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, slack)
@@ -206,6 +209,7 @@ def project_transition(matrix: Tensor) -> Tensor:
 
     A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
     """
+    check_tensors(matrix=matrix)
     check_device(matrix)
     if matrix.dtype in (torch.float16, torch.bfloat16):
         matrix = matrix.float()
@@ -223,7 +227,7 @@ def _transition_loss(
     parts: Tensor,
     slack: Tensor | None,
     class_weight: Tensor | None,
-    importance: tuple[int, float],
+    importance: tuple[int, float | None],
     reduction: str,
     ignore_index: int,
     smoothing: float,
@@ -231,22 +235,24 @@ def _transition_loss(
 ) -> Tensor:
     check_reduction(reduction)
     check_smoothing(smoothing)
-    weights, parts, support, slack = _transition(logits, weights, parts, slack, validate)
+    check_tensors(noisy_labels=noisy_labels, class_weight=class_weight)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     if class_weight is not None:
         if class_weight.requires_grad:
             raise ValueError("class_weight must not require a gradient: it is not differentiated.")
         class_weight = _lossless(class_weight, parts.dtype, "class_weight")
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
-    tensors = (logits, noisy_labels, weights, parts, support, slack, class_weight)
+    tensors = (logits, noisy_labels, weights, parts, slack, class_weight)
     options = (*importance, REDUCTIONS[reduction], ignore_index, smoothing)
     return _apply(TRANSITION_LOSS, tensors, options)
 
 
 def _transition(
     logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
-) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None]:
-    """Weights, parts, their support and slack, in the type the logits are accumulated in."""
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """Weights, parts in column layout and slack, in the type the logits are accumulated in."""
+    check_tensors(logits=logits, weights=weights, parts=parts, slack=slack)
     check_device(logits)
     if validate:
         validate_batch(weights, parts, slack)
@@ -257,8 +263,7 @@ def _transition(
         weights = _lossless(weights, dtype, "weights")
     if slack is not None and slack.dtype is not dtype:
         slack = _lossless(slack, dtype, "slack")
-    parts, support = prepared(parts, dtype, slack is not None)
-    return weights, parts, support, slack
+    return weights, prepare_parts(parts.to(dtype)), slack
 
 
 def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
@@ -268,7 +273,7 @@ def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
 
 def _refuse_loss(tensor: Tensor, dtype: torch.dtype, name: str) -> None:
     """Conversions may add digits, never take them away."""
-    if not tensor.is_floating_point() or torch.promote_types(tensor.dtype, dtype) != dtype:
+    if tensor.dtype not in FLOATING or torch.promote_types(tensor.dtype, dtype) != dtype:
         raise TypeError(
             f"{name} must be {dtype}, the type these logits are accumulated in, or a smaller "
             f"floating-point type; got {tensor.dtype}."

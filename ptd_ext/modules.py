@@ -14,6 +14,7 @@ from ptd_ext.validate import (
     check_importance,
     check_reduction,
     check_smoothing,
+    check_tensors,
     check_transition,
 )
 
@@ -41,7 +42,10 @@ class _TransitionLoss(nn.Module):
         super().__init__()
         check_reduction(reduction)
         check_smoothing(smoothing)
-        check_transition(None if parts.dim() == 2 else parts.new_empty(0, len(parts)), parts, None)
+        check_tensors(parts=parts, class_weight=class_weight)
+        check_transition(
+            None if parts.dim() == 2 else parts.new_empty(0, *parts.shape[:1]), parts, None
+        )
         # Own copies: training must not write into the caller's tensors, nor they into ours.
         self.register_buffer("parts", prepare_parts(parts.detach()).clone())
         if class_weight is not None:

@@ -108,7 +108,10 @@ def reweight_loss(
         beta = beta.detach()
     if max_importance is not None:
         beta = beta.clamp(max=max_importance)
-    cross_entropy = logits.logsumexp(-1) - label_logit
+    # −log g_ȳ = log(1 + Σ exp(zᵢ − z_ȳ) over i ≠ ȳ): a large β must find no rounding to enlarge.
+    lowest = torch.finfo(logits.dtype).min  # instead of −∞, which has no gradient if none is left
+    others = logits.clamp(min=lowest).scatter(1, labels, lowest).logsumexp(-1)
+    cross_entropy = torch.logaddexp(others - label_logit, torch.zeros_like(others))
     # g log g → 0: a label the network rules out has no weight, and 0 · ∞ must not be NaN.
     loss = torch.where(beta == 0, 0, beta * torch.where(beta == 0, 0, cross_entropy))
     return _reduce(loss, noisy_labels, reduction, ignore_index, class_weight)

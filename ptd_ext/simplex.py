@@ -11,6 +11,7 @@ from torch import Tensor
 from ptd_ext import reference
 from ptd_ext._register_simplex import NOT_DIFFERENTIABLE
 from ptd_ext.devices import check_device
+from ptd_ext.validate import check_tensors
 
 __all__ = ["simplex_projection", "simplex_weights"]
 
@@ -26,6 +27,7 @@ def simplex_projection(x: Tensor) -> Tensor:
         x: […, R], rows of any length. Half types are projected in float32, and that is the type of
             the result.
     """
+    check_tensors(x=x)
     check_device(x)
     x = reference.accumulated(x)
     if torch._C._are_functorch_transforms_active():
@@ -61,6 +63,7 @@ def simplex_weights(
     Returns:
         h, […, N, R].
     """
+    check_tensors(gram=gram, linear=linear, start=start)
     if torch.is_grad_enabled() and any(
         t is not None and t.requires_grad for t in (gram, linear, start)
     ):
@@ -113,10 +116,12 @@ def eigenvalue_bound(matrix: Tensor, squarings: int = 4) -> Tensor:
 
     λ ≤ (tr A³²)^(1/32), which is at most R^(1/32) times the largest: 1.1 at R = 20, 1.2 at R = 256.
     Four squarings and a Frobenius norm, on any device and without waiting for it. Each square is
-    scaled to norm one: A = s₀A₀, A₀² = s₁A₁, … give λ ≤ s₀ s₁^½ s₂^¼ ….
+    scaled to norm one: A = s₀A₀, A₀² = s₁A₁, … give λ ≤ s₀ s₁^½ s₂^¼ …. Its largest entry is taken
+    out first, whose square may be more than the type can hold.
     """
-    bound = torch.ones_like(matrix[:, 0, 0])
     tiny = torch.finfo(matrix.dtype).tiny
+    bound = matrix.abs().amax((1, 2))
+    matrix = matrix / bound.clamp(min=tiny)[:, None, None]
     for power in range(squarings + 1):
         norm = torch.linalg.matrix_norm(matrix)
         bound = bound * norm ** (0.5**power)

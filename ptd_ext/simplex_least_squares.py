@@ -64,6 +64,7 @@ def _interior_point(gram: Tensor, right: Tensor) -> Tensor:
     sums = gradient.amin(2, keepdim=True) - 1
     signs = gradient - sums
     # A perturbation of the direction, not of the problem: keeps M_k positive in rounding.
+    eye = torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)
     floor = 1e-15 * gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
     for _ in range(_MAX_STEPS):
         gap = (rows * signs).mean((1, 2), keepdim=True)
@@ -72,6 +73,9 @@ def _interior_point(gram: Tensor, right: Tensor) -> Tensor:
             break
         matrices = gram[:, None] + torch.diag_embed((signs / rows + floor).transpose(1, 2))
         factor, failed = torch.linalg.cholesky_ex(matrices)  # [P, K, R, R]
+        # Where rounding has made a singular G indefinite its problem stays as it is; any factor
+        # will do for it, but not the unfinished one, whose zeros cholesky_inverse raises for.
+        factor = torch.where((failed == 0)[..., None, None], factor, eye)
         running &= (failed == 0).all(1)[:, None, None]
         residuals = gram @ rows - right - sums - signs, 1 - rows.sum(2, keepdim=True)
         newton = _Newton(torch.cholesky_inverse(factor), rows, signs, *residuals)

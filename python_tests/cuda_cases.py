@@ -139,7 +139,7 @@ def run_loss(
     **settings,
 ):
     """The loss, and the gradients of sum(grad * loss); `settings` are the emulator's."""
-    tensors = (batch.logits, batch.labels, *batch.matrix[:2], None, batch.slack, class_weight)
+    tensors = (batch.logits, batch.labels, *batch.matrix[:2], batch.slack, class_weight)
     most = math.inf if max_importance is None else float(max_importance)
     options = (IMPORTANCES.index(importance), most, REDUCTIONS.index(reduction))
     options += batch.saved_options
@@ -167,7 +167,7 @@ def define_loss(
 
 def run_row_sums(batch, **settings):
     """[N, C], of max(T(x) + slack, 0): what the losses keep for their gradients."""
-    tensors = (batch.logits, batch.labels, *batch.matrix[:2], None, batch.slack, None)
+    tensors = (batch.logits, batch.labels, *batch.matrix[:2], batch.slack, None)
     with emulated(**settings) as ops:
         _, _, saved = ops.transition_loss(*tensors, 0, math.inf, 0, *batch.saved_options)
     return saved

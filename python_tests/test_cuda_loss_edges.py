@@ -275,3 +275,30 @@ def test_far_class_that_cannot_give_the_label(importance):
     batch.logits[::2, 0] = 1e8
     batch.parts[:, 0] = torch.eye(36)[0]
     check_loss(batch, wanted=("logits",), importance=importance, reduction="none")
+
+
+@pytest.mark.parametrize("c", CLASSES)
+@pytest.mark.parametrize("importance", ["detached", "attached"])
+def test_sure_label_that_is_ruled_out(c, importance):
+    """Beta is as large as the cross entropy is small: their product keeps its digits."""
+    batch = batch_of(6, c, 0)
+    batch.logits[torch.arange(6), batch.labels] = torch.tensor([12.0, 14, 16, 18, 20, 22])
+    batch.parts.fill_diagonal_(0)
+    options = {"importance": importance, "reduction": "none"}
+    loss, grads = run_loss(batch, wanted=("logits",), **options)
+    exact = batch.double()
+    truth = define_loss(exact, **options)
+    truth.sum().backward()
+    scale = truth.detach()
+    near(loss / scale, torch.ones(6).double(), 2e-5)
+    near(grads["logits"] / scale[:, None], exact.logits.grad / scale[:, None], 2e-5)
+
+
+@pytest.mark.parametrize("c", CLASSES)
+def test_subnormal_column(c):
+    """Without smoothing a column may be as small as numbers get."""
+    batch = batch_of(6, c, 0, smoothing=0.0)
+    batch.parts[:] = 1e-41
+    loss, grads = run_loss(batch, reduction="none", wanted=("logits",))
+    near(loss, define_loss(batch.double(), reduction="none").detach(), 1e-5)
+    assert grads["logits"].abs().max() < 1e-5

@@ -55,7 +55,7 @@ def check_loss(logits, labels, weights, parts, slack):
     truth = reference.forward_loss(z, labels, h, p, s, reduction="none")
     grad = torch.arange(1.0, SAMPLES + 1)
     (truth * grad).sum().backward()
-    tensors = (logits, labels, weights, parts, None, slack, None)
+    tensors = (logits, labels, weights, parts, slack, None)
     options = (0, float("inf"), 0, -100, 1e-8)
     with emulated(check=False) as operators:
         loss, total, saved = operators.transition_loss(*tensors, *options)
@@ -127,7 +127,7 @@ def test_gradients_of_the_losses(importance, slack):
         loss = partial(reference.reweight_loss, reduction="none", importance="attached")
     grad = torch.arange(1.0, SAMPLES + 1)
     expected = define_gradients(loss, grad, batch)
-    tensors = (logits, labels, weights, parts, None, revision, None)
+    tensors = (logits, labels, weights, parts, revision, None)
     options = (importance, float("inf"), REDUCTION_NONE, -100, 1e-8)
     with emulated(check=False) as operators:
         _, total, saved = operators.transition_loss(*tensors, *options)

@@ -113,7 +113,7 @@ def test_transition_loss(ops, size, slack, dtype, layout):
     slack = None if slack is None else square(slack)
     labels = spaced(labels_of(n, c)).int() if layout == "spaced" else labels_of(n, c)
     class_weight = torch.rand(c, dtype=parts.dtype)
-    tensors = (rows(logits), labels, weights, parts_layout(parts), None, slack, class_weight)
+    tensors = (rows(logits), labels, weights, parts_layout(parts), slack, class_weight)
     expected = torch.ops.ptd_ext
     every = itertools.product((0, 1, 2), (0, 1, 2))
     # The emulator takes its time: each of both once, but in one layout every pair.
@@ -166,7 +166,7 @@ def test_clean_posterior(ops, n, c, r, slack, dtype):
 def test_large_sizes(n, c, r, slack):
     """A million threads and more, and rows that many threads share."""
     logits, weights, parts, slack = batch_of(n, c, r, slack, torch.float32)
-    tensors = (logits, labels_of(n, c), weights, parts, None, slack, None)
+    tensors = (logits, labels_of(n, c), weights, parts, slack, None)
     options = (0, 1.5, 2, -100, 1e-8)
     needs = (True, False, False, slack is not None)
     results = []
@@ -182,7 +182,7 @@ def test_large_sizes(n, c, r, slack):
 def test_label_out_of_range_is_nan_and_has_no_gradient(ops):
     logits, weights, parts, _ = batch_of(5, 4, 3, False, torch.float32)
     labels = torch.tensor([0, 9, 2, -3, 1])
-    tensors = (logits, labels, weights, parts, None, None, None)
+    tensors = (logits, labels, weights, parts, None, None)
     loss, total, saved = ops.transition_loss(*tensors, 0, 1.0, 0, -100, 1e-8)
     assert loss.isnan().tolist() == [False, True, False, True, False]
     grad, *_ = ops.transition_loss_backward(

@@ -50,13 +50,13 @@ class Case:
 
     def loss(self, n):
         batch = self.batch(n)
-        tensors = (batch.logits, batch.labels, *batch.matrix[:2], None, batch.slack, None)
+        tensors = (batch.logits, batch.labels, *batch.matrix[:2], batch.slack, None)
         return "transition_loss", (*tensors, 0, math.inf, 1, *batch.saved_options)
 
     def loss_backward(self, n):
         _, arguments = self.loss(n)
         one = torch.ones((), dtype=self.dtype)
-        tensors, options = arguments[:7], arguments[7:]
+        tensors, options = arguments[:6], arguments[6:]
         given = (one, *tensors, one, self.row_sums(n), *options)
         return "transition_loss_backward", (*given, *self.batch(1).needs(self.wanted))
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from cases import make_inputs
+from torch import Tensor
 
 import ptd_ext
 
@@ -122,14 +123,14 @@ def test_transition_matrix():
     ):
         with pytest.raises(ValueError, match=sentence):
             ptd_ext.transition_matrix(*arguments)
-    with pytest.raises(TypeError, match=r"parts must be floating-point; got torch\.int64"):
+    with pytest.raises(TypeError, match=r"parts must be float32, .*; got torch\.int64"):
         ptd_ext.transition_matrix(weights, parts.long())
 
 
 def test_no_parts():
     """Refused before anything is read of them."""
     nothing = torch.empty(0, 40, 40)
-    with pytest.raises(RuntimeError, match=r"part_support: parts must be .* not empty"):
+    with pytest.raises(RuntimeError, match=r"parts must be \[R, 40, 40\].*got \[0, 40, 40\]"):
         ptd_ext.forward_loss(
             torch.rand(10, 40), torch.zeros(10).long(), torch.empty(10, 0), nothing, torch.eye(40)
         )
@@ -137,7 +138,7 @@ def test_no_parts():
 
 def test_backward_operators_check_what_they_get():
     ops = torch.ops.ptd_ext
-    tensors = (*GOOD.arguments[:4], None, GOOD.slack, None)
+    tensors = (*GOOD.arguments, None)
     options = (0, 2.0, 0, -100, 1e-8)
     _, weight, saved = ops.transition_loss(*tensors, *options)
     needs = (True, False, False, False)
@@ -152,3 +153,63 @@ def test_backward_operators_check_what_they_get():
         ops.project_transition_backward(torch.ones(1, 1), torch.rand(9, 9))
     with pytest.raises(RuntimeError, match="grad does not belong"):
         ops.noisy_posterior_backward(torch.ones(2, 4), GOOD.logits, *GOOD.transition, saved, *needs)
+
+
+@pytest.mark.parametrize("name", ["logits", "noisy_labels", "weights", "parts", "slack"])
+@pytest.mark.parametrize("convert", [Tensor.numpy, Tensor.tolist])
+def test_arrays_and_lists(name, convert):
+    arguments = dict(
+        zip(("logits", "noisy_labels", "weights", "parts", "slack"), GOOD.arguments, strict=True)
+    )
+    value = convert(arguments[name])
+    kind = "numpy.ndarray" if convert is Tensor.numpy else "builtins.list"
+    sentence = rf"{name} must be a torch\.Tensor; got {kind}: pass torch\.as_tensor\({name}\)"
+    functions = [ptd_ext.forward_loss, ptd_ext.reweight_loss, ptd_ext.clean_posterior]
+    for function in functions:
+        with pytest.raises(TypeError, match=sentence):
+            function(**arguments | {name: value})
+    del arguments["noisy_labels"]
+    if name != "noisy_labels":
+        with pytest.raises(TypeError, match=sentence):
+            ptd_ext.noisy_posterior(**arguments | {name: value})
+
+
+def test_arrays_elsewhere():
+    array = torch.eye(3).numpy()
+    for function, name in (
+        (ptd_ext.project_transition, "matrix"),
+        (ptd_ext.simplex_projection, "x"),
+        (ptd_ext.prepare_parts, "parts"),
+        (ptd_ext.ForwardLoss, "parts"),
+        (lambda a: ptd_ext.simplex_weights(a, torch.eye(3)), "gram"),
+        (lambda a: ptd_ext.transition_matrix(None, a), "parts"),
+        (lambda a: call(class_weight=a), "class_weight"),
+    ):
+        with pytest.raises(TypeError, match=rf"{name} must be a torch\.Tensor; got numpy"):
+            function(array)
+
+
+@pytest.mark.parametrize("function", [call, ptd_ext.prepare_parts, ptd_ext.ForwardLoss])
+def test_parts_without_dimensions(function):
+    with pytest.raises(ValueError, match=r"parts must be .*; got \[\]"):
+        function(parts=torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("name", ["weights", "parts", "slack", "logits"])
+def test_types_of_eight_bits(name):
+    narrow = getattr(GOOD, name).to(torch.float8_e4m3fn)
+    with pytest.raises((TypeError, RuntimeError), match=rf"{name} must be .*; got \S*[fF]loat8"):
+        call(**{name: narrow})
+    if name != "logits":
+        matrix = dict(zip(("weights", "parts", "slack"), GOOD.transition, strict=True))
+        with pytest.raises(TypeError, match=f"{name} must be float32.*; got torch.float8"):
+            ptd_ext.transition_matrix(**matrix | {name: narrow})
+
+
+@pytest.mark.parametrize("name", ["weights", "parts"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_do_not_sum_to_one(name, dtype):
+    value = getattr(GOOD, name)
+    call(**{name: value.to(dtype)}, validate=True)
+    with pytest.raises(ValueError, match=rf"{name} must have rows that sum to 1; .* sums to 3"):
+        call(**{name: (3 * value).to(dtype)}, validate=True)

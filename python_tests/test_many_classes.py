@@ -73,24 +73,3 @@ def test_negative_weights_and_parts_are_evaluated_in_full():
             for function in (ptd_ext.forward_loss, reference.forward_loss)
         ]
         torch.testing.assert_close(*results)
-
-
-def test_support_is_empty_where_it_would_not_pay():
-    support = torch.ops.ptd_ext.part_support
-    assert support(make_inputs(1, 31, 4).parts.detach()).numel() == 0  # few classes
-    dense = make_inputs(1, 40, 4, sparse=False).parts.detach()
-    assert support(dense).numel() == 0
-    sparse = make_inputs(1, 40, 4).parts.detach()
-    assert support(sparse).numel() > 0
-    sparse[1, 2, 3] = torch.nan
-    assert support(sparse).numel() == 0
-
-
-def test_support_of_other_parts_is_refused():
-    inputs = make_inputs(20, 40, 4, slack=0.01, grad=False)
-    options = (0, 2.0, 1, -100, 1e-8)
-    for other in ((40, 5), (41, 4)):
-        support = torch.ops.ptd_ext.part_support(make_inputs(1, *other, grad=False).parts)
-        arguments = (inputs.logits, inputs.labels, inputs.weights, inputs.parts, support)
-        with pytest.raises(RuntimeError, match=r"support must be part_support\(parts\)"):
-            torch.ops.ptd_ext.transition_loss(*arguments, inputs.slack, None, *options)

@@ -237,3 +237,18 @@ def test_bad_arguments():
         arguments = {"weights": weights, "posteriors": posterior, "anchors": anchors} | changes
         with pytest.raises(ValueError, match=sentence):
             ptd_ext.fit_part_transitions(**arguments)
+
+
+def test_anchors_that_all_have_the_same_weights():
+    """Without a ridge G has rank one, and rounding can make it indefinite."""
+    for seed in range(40):
+        g = torch.Generator().manual_seed(seed)
+        parts = int(torch.randint(10, 33, (), generator=g))
+        same = (8 * torch.rand(1, parts, generator=g, dtype=torch.float64)).softmax(-1)
+        posterior = (3 * torch.randn(120, 5, generator=g)).softmax(-1)
+        anchors = [torch.arange(label, 120, 5) for label in range(5)]
+        fit = ptd_ext.fit_part_transitions(same.expand(120, parts), posterior, anchors, ridge=0)
+        assert fit.kkt_residual.max() < 1e-6
+        for label, rows in enumerate(anchors):
+            mixed = (same[0] @ fit.parts[:, label].double()).float()
+            torch.testing.assert_close(mixed, posterior[rows].mean(0), rtol=0, atol=1e-5)

@@ -59,9 +59,9 @@ def test_gradcheck_of_posteriors(slack, device):
     assert torch.autograd.gradgradcheck(ptd_ext.project_transition, matrix)
 
 
-def loss_arguments(inputs, importance=0, reduction=1, class_weight=None, support=None):
+def loss_arguments(inputs, importance=0, reduction=1, class_weight=None):
     return (
-        inputs.logits, inputs.labels, inputs.weights, ptd_ext.prepare_parts(inputs.parts), support,
+        inputs.logits, inputs.labels, inputs.weights, ptd_ext.prepare_parts(inputs.parts),
         inputs.slack, class_weight, importance, 2.0, reduction, -100, 1e-8,
     )  # fmt: skip
 
@@ -97,17 +97,10 @@ def test_opcheck_of_backward_operators(device):
     for needs in ((True, True, True, True), (True, False, False, False)):
         torch.library.opcheck(
             ops.transition_loss_backward,
-            (torch.ones_like(loss), *arguments[:7], *saved, *arguments[7:], *needs),
+            (torch.ones_like(loss), *arguments[:6], *saved, *arguments[6:], *needs),
         )
     matrix = torch.randn(2, 3, 3, device=device)
     torch.library.opcheck(ops.project_transition_backward, (matrix.clone(), matrix))
-
-
-def test_opcheck_of_part_support():
-    parts = make_inputs(1, 40, 3, grad=False).parts
-    torch.library.opcheck(
-        torch.ops.ptd_ext.part_support, (parts,), test_utils=("test_schema", "test_faketensor")
-    )
 
 
 @each_device
@@ -149,18 +142,6 @@ def test_compile_of_a_module_prepares_once(device):
     targets = [str(node.target) for node in recorder.graphs[0].graph.nodes]
     assert any("transition_loss" in target for target in targets)
     assert not any("permute" in t or "contiguous" in t for t in targets)
-
-
-def test_export():
-    inputs = make_inputs(8, 5, 3, dtype=torch.float32, grad=False)
-    module = ptd_ext.ReweightLoss(inputs.parts, importance="attached", revision=True)
-    arguments = (inputs.logits, inputs.labels, inputs.weights)
-    batch = torch.export.Dim("batch", min=2)
-    shapes = ({0: batch}, {0: batch}, {0: batch})
-    exported = torch.export.export(module, arguments, dynamic_shapes=shapes).module()
-    other = make_inputs(13, 5, 3, seed=3, dtype=torch.float32, grad=False)
-    arguments = (other.logits, other.labels, other.weights)
-    torch.testing.assert_close(exported(*arguments), module(*arguments))
 
 
 @each_loss

@@ -1,12 +1,14 @@
 """Logits, labels and matrices at the edge of what makes sense."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from cases import Inputs, each_device, each_loss, make_inputs
 
 import ptd_ext
+from ptd_ext import reference
 
 INF, NAN = math.inf, math.nan
 
@@ -238,12 +240,60 @@ def test_largest_logit_where_the_column_is_zero(loss, classes, slack, dtype, mas
 
 @each_device
 def test_reweight_gradient_of_a_sure_label_with_huge_importance(device):
-    """g_y = 1 and β = 1e8: softmax and label cancel exactly, as they do in torch."""
+    """g_y = 1 and β = 1e8: rounding of one minus the other must not be enlarged."""
     parts = torch.tensor([[1.0, 0.0], [1.0, 0.0]], device=device)
     logits = torch.tensor([[-40.0, 40.0]], device=device).requires_grad_()
     label = torch.tensor([1], device=device)
     ptd_ext.reweight_loss(logits, label, None, parts, reduction="sum").backward()
     assert logits.grad.abs().max() < 1e-20
+
+
+@each_device
+@pytest.mark.parametrize("classes", [2, 3, 17, 100])
+@pytest.mark.parametrize("importance", ["detached", "attached"])
+@pytest.mark.parametrize("gap", [8, 15, 17, 25, 40])
+def test_reweighting_where_a_sure_label_is_ruled_out(classes, importance, gap, device):
+    """β is as large as 1 − g_ȳ is small: their product must keep its digits in float32."""
+    inputs = make_inputs(12, classes, 1, weights=False, ignored=False, dtype=torch.float32)
+    with torch.no_grad():
+        inputs.logits[torch.arange(12), inputs.labels] += gap + inputs.logits.amax(1)
+        inputs.parts.fill_diagonal_(0).div_(inputs.parts.sum(1, keepdim=True).clamp(min=1e-3))
+    inputs = inputs.map(lambda t: t.detach().to(device).requires_grad_())
+    inputs = replace(inputs, labels=inputs.labels.to(device))
+    exact = inputs.to(torch.float64)
+    options = {"reduction": "none", "importance": importance}
+    value = ptd_ext.reweight_loss(*inputs.arguments, **options)
+    expected = reference.reweight_loss(*exact.arguments, **options)
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=0, check_dtype=False)
+    (grad,) = torch.autograd.grad(value.sum(), inputs.logits)
+    (wanted,) = torch.autograd.grad(expected.sum(), exact.logits)
+    close = 1e-5 * expected.detach()[:, None].clamp(min=1e-30)
+    assert ((grad - wanted).abs() <= close).all()
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("size", [1e-44, 1e-40, 1e-36, 1e-32])
+def test_tiny_parts_without_smoothing(loss, size, device):
+    """A column that is subnormal throughout still has a loss and a gradient of the logits."""
+    parts = torch.full((4, 4), size, device=device)
+    logits = torch.tensor([[1.0, 2.0, -3.0, 0.5], [0.0, 9.0, 1.0, 1.0]], device=device)
+    labels = torch.tensor([0, 1], device=device)
+    options = {"reduction": "none", "smoothing": 0.0} | loss.options
+    leaf, exact = logits.clone().requires_grad_(), logits.double().requires_grad_()
+    value = loss.fused(leaf, labels, None, parts, **options)
+    expected = loss.defined(exact, labels, None, parts.double(), **options)
+    if size < 1e-37 and loss.name in ("detached", "attached"):
+        assert value.isinf().all()  # as β is, in float32
+    else:
+        torch.testing.assert_close(value.double(), expected, rtol=1e-4, atol=0)
+        (grad,) = torch.autograd.grad(value.sum(), leaf)
+        (wanted,) = torch.autograd.grad(expected.sum(), exact)
+        if loss.name != "attached":  # whose gradient of the column is beyond float32
+            close = 1e-4 * max(1, wanted.abs().max().item())
+            torch.testing.assert_close(grad.double(), wanted, rtol=0, atol=close)
+    posterior = ptd_ext.clean_posterior(logits, labels, None, parts, smoothing=0.0)
+    torch.testing.assert_close(posterior, logits.softmax(-1))
 
 
 def test_label_out_of_range_names_sample_and_label():

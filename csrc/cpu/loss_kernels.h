@@ -92,7 +92,7 @@ void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratc
                   T* saved, LossPartial* partial) {
   const auto finish = [&](int64_t n, int64_t y, const T* z, const T* u) {
     const ColumnSums<T> sums =
-        column_sums<T>(z, u, args.batch.classes, args.smoothing > T(0), nullptr);
+        column_sums<T>(z, u, y, args.batch.classes, args.smoothing > T(0), nullptr);
     const T loss = loss_terms(sums, z[y], args.importance, args.max_importance).loss;
     const T weight = args.class_weight ? args.class_weight[y] : T(1);
     if (losses) losses[n] = weight * loss;
@@ -112,7 +112,7 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
   const int64_t classes = args.batch.classes;
   const auto finish = [&](int64_t n, int64_t, const T* z, const T* u) {
     T* q = posterior + n * classes;
-    const ColumnSums<T> sums = column_sums<T>(z, u, classes, args.smoothing > T(0), q);
+    const ColumnSums<T> sums = column_sums<T>(z, u, -1, classes, args.smoothing > T(0), q);
     const T divisor = posterior_divisor(sums);
     for (int64_t i = 0; i < classes; i += kLanes<T>) {
       const int64_t n_left = classes - i;
@@ -127,10 +127,10 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
   for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
 }
 
-// Backward of a range. Of every counted sample measure(z, u, exps) takes what is needed of all its
-// classes, and pull(n, y, z, u, measured, grad_z, grad_u) writes the gradients with respect to its
-// logits, where `exps` stood, and to its smoothed column; skip(n, z, grad_z) does so for any other.
-// The rest, from the column to slack, parts and weights, is the same for all.
+// Backward of a range. Of every counted sample measure(y, z, u, exps) takes what is needed of all
+// its classes, and pull(n, y, z, u, measured, grad_z, grad_u) writes the gradients with respect to
+// its logits, where `exps` stood, and to its smoothed column; skip(n, z, grad_z) does so for any
+// other. The rest, from the column to slack, parts and weights, is the same for all.
 template <class T, class Measure, class PullSample, class Skip>
 PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, int64_t end,
                                         T* scratch, const T* saved, const Gradients<T>& grads,
@@ -162,7 +162,7 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
     for (int64_t s = 0; s < count; ++s) {
       if (labels[s] < 0) continue;
       const T* z = read_row(args.logits, first + s, classes, at.logits);
-      measured[s] = measure(z, columns + s * classes, grad_row(s));
+      measured[s] = measure(labels[s], z, columns + s * classes, grad_row(s));
     }
     for (int64_t s = 0; s < count; ++s) {
       const int64_t n = first + s;
@@ -208,8 +208,8 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
                    const T* grad_loss, int64_t grad_stride, T scale, const T* saved,
                    const Gradients<T>& grads) {
   const int64_t classes = args.batch.classes;
-  const auto measure = [&](const T* z, const T* u, T* exps) {
-    return column_sums(z, u, classes, args.smoothing > T(0), exps);
+  const auto measure = [&](int64_t y, const T* z, const T* u, T* exps) {
+    return column_sums(z, u, y, classes, args.smoothing > T(0), exps);
   };
   const auto pull = [&](int64_t n, int64_t y, const T* z, const T* u, const ColumnSums<T>& sums,
                         T* grad_z, T* grad_u) {
@@ -220,15 +220,12 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
       const Vec<T> column = load(u + i, left), e = load(grad_z + i, left);
       const Vec<T> column_e = column_exp(sums, z + i, e, left);
       const Vec<T> d = terms.softmax * e + terms.posterior * joint_exp<T>(column_e, column);
-      store(grad_z + i, terms.label == T(0) ? factor * d : d, left);
+      store(grad_z + i, factor * d, left);
       store(grad_u + i, (factor * terms.posterior) * column_e, left);
     });
-    if (terms.label == T(0)) return;
-    // Before the factor: where softmax and label cancel, they have to cancel exactly.
-    grad_z[y] += terms.label;
-    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
-      store(grad_z + i, factor * load(grad_z + i, left), left);
-    });
+    if (args.importance == kForward) return;
+    const T joint = u[y] == T(0) ? T(0) : exp_of(z[y] - sums.column_shift) * u[y];
+    grad_z[y] = factor * (terms.label + terms.posterior * joint);
   };
   const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
   backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
@@ -239,8 +236,8 @@ template <class T>
 void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
                               const T* grad, const T* saved, const Gradients<T>& grads) {
   const int64_t classes = args.batch.classes;
-  const auto measure = [&](const T* z, const T* u, T* exps) {
-    return column_sums(z, u, classes, args.smoothing > T(0), exps);
+  const auto measure = [&](int64_t, const T* z, const T* u, T* exps) {
+    return column_sums(z, u, int64_t(-1), classes, args.smoothing > T(0), exps);
   };
   const auto pull = [&](int64_t n, int64_t, const T* z, const T* u, const ColumnSums<T>& sums,
                         T* grad_z, T* grad_u) {

@@ -43,37 +43,47 @@ PTD_INLINE void softmax_row(const T* z, int64_t classes, T* g) {
   for_lanes<T>(classes, [&](int64_t i, int64_t n) { store(g + i, inverse * load(g + i, n), n); });
 }
 
-// The sums of loss_terms.h. `exps` receives e_i where it is asked for.
+// U of loss_terms.h, for a column shift of its own.
 template <class T>
-PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t classes, bool smoothed,
-                                     T* exps) {
-  ColumnSums<T> sums;
-  sums.shift = largest(z, classes);
-  sums.column_shift = sums.shift;
-  if (!smoothed) {
-    const T open = largest_open(z, u, classes);
-    // A column without mass: nothing of it overflows, and its sum is zero.
-    if (open > -T(INFINITY)) sums.column_shift = open;
-  }
-  if (sums.column_shift == sums.shift || sums.shift != sums.shift) {
-    Vec<T> exp_sum{}, column_sum{};
-    for (int64_t i = 0; i < classes; i += kLanes<T>) {
-      const int64_t n = classes - i;
-      const Vec<T> e = exp<T>(load_or(z + i, n, -T(INFINITY)) - sums.shift);
-      exp_sum += e;
-      column_sum += e * load(u + i, n);
-      if (exps) store(exps + i, e, n);
-    }
-    sums.column_shift = sums.shift;
-    sums.exp_sum = sum_lanes(exp_sum);
-    sums.column_sum = sum_lanes(column_sum);
-    return sums;
-  }
-  sums.exp_sum = exp_row(z, sums.shift, classes, exps);
-  sums.column_sum = T(0);
+PTD_INLINE T column_sum_of(const T* z, const T* u, int64_t classes, T column_shift) {
+  T sum = T(0);
   for (int64_t i = 0; i < classes; ++i) {
     // exp may saturate where u is zero: those classes are not in the sum.
-    if (u[i] != T(0)) sums.column_sum += exp_of(z[i] - sums.column_shift) * u[i];
+    if (u[i] != T(0)) sum += exp_of(z[i] - column_shift) * u[i];
+  }
+  return sum;
+}
+
+// The sums of loss_terms.h for label y, or for none where y is negative. `exps` receives e_i where
+// it is asked for.
+template <class T>
+PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t y, int64_t classes,
+                                     bool smoothed, T* exps) {
+  ColumnSums<T> sums;
+  sums.shift = sums.column_shift = largest(z, classes);
+  Vec<T> lane{}, exp_sum{}, column_sum{}, other_sum{};
+  for (int l = 0; l < kLanes<T>; ++l) lane[l] = T(l);
+  for (int64_t i = 0; i < classes; i += kLanes<T>) {
+    const int64_t n = classes - i;
+    const Vec<T> e = exp<T>(load_or(z + i, n, -T(INFINITY)) - sums.shift);
+    exp_sum += e;
+    other_sum += lane == splat(T(y - i)) ? Vec<T>{} : e;
+    column_sum += e * load(u + i, n);
+    if (exps) store(exps + i, e, n);
+  }
+  sums.exp_sum = sum_lanes(exp_sum);
+  sums.other_sum = sum_lanes(other_sum);
+  sums.column_sum = sum_lanes(column_sum);
+  if (smoothed || sums.shift != sums.shift) return sums;
+  const T open = largest_open(z, u, classes);
+  // A column without mass keeps the shift: nothing of it overflows, and its sum is zero.
+  if (open > -T(INFINITY) && open < sums.shift) {
+    sums.column_shift = open;
+    sums.column_sum = column_sum_of(z, u, classes, open);
+  }
+  if (is_tiny_column(sums.column_sum)) {
+    sums.column_shift -= T(kTinyColumnShift);
+    sums.column_sum = column_sum_of(z, u, classes, sums.column_shift);
   }
   return sums;
 }

@@ -1,8 +1,8 @@
 // Which entries of T(x) can be non-zero, and through which parts: rows of P come out of a
 // projection onto the simplex, so at many classes most entries are exact zeros in every part.
 //
-// Found once for given parts and kept by the caller as one opaque tensor of bytes, in which this is
-// laid out.
+// Found once for given parts and kept as one block of bytes, in which this is laid out; see
+// kept_support.h.
 #pragma once
 
 #include <stdint.h>
@@ -22,14 +22,9 @@ struct Support {
   int32_t* part;       // [nonzeros] j
   T* value;            // [nonzeros] P^j_ik
 
-  // What stands in front of the arrays, so that a support is not taken for that of other parts.
-  struct Header {
-    int64_t entries, nonzeros, classes, parts, scalar_bytes;
-  };
-
   static int64_t bytes(int64_t classes, int64_t entries, int64_t nonzeros) {
-    return int64_t(sizeof(Header)) + padded(4 * (classes + 1)) + padded(4 * (entries + 1)) +
-           padded(4 * entries) + 2 * padded(int64_t(sizeof(T)) * entries) + padded(4 * nonzeros) +
+    return padded(4 * (classes + 1)) + padded(4 * (entries + 1)) + padded(4 * entries) +
+           2 * padded(int64_t(sizeof(T)) * entries) + padded(4 * nonzeros) +
            padded(int64_t(sizeof(T)) * nonzeros);
   }
 
@@ -38,7 +33,7 @@ struct Support {
     Support s{};
     s.entries = entries;
     s.nonzeros = nonzeros;
-    char* at = memory + sizeof(Header);
+    char* at = memory;
     const auto take = [&](auto*& array, int64_t count) {
       array = reinterpret_cast<decltype(+array)>(at);
       at += padded(int64_t(sizeof(*array)) * count);

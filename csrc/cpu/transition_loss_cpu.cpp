@@ -15,7 +15,7 @@ void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& 
   const bool reduced = options.reduction != kNone;
   T* losses = static_cast<T*>(results.loss.data_ptr());
   BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
-  const Decision<T> decision(inputs.batch, tensors.support, /*for_row_sums=*/true);
+  const Decision<T> decision(inputs.batch, /*for_row_sums=*/true);
   const OptionalTensor dense_weight = contiguous(tensors.class_weight);
   const LossArgs<T> args =
       loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
@@ -49,7 +49,7 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const LossTens
   // Slack is what revision trains at every step; parts and weights want every entry's own gradient.
   std::optional<Decision<T>> decision;
   if (needs.slack && !needs.weights && !needs.parts) {
-    decision.emplace(inputs.batch, tensors.support, /*for_row_sums=*/false);
+    decision.emplace(inputs.batch, /*for_row_sums=*/false);
   }
   const OptionalTensor dense_weight = contiguous(tensors.class_weight);
   const LossArgs<T> args =

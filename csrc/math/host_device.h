@@ -20,6 +20,8 @@ namespace ptd {
 
 PTD_HD float log_of(float x) { return ::logf(x); }
 PTD_HD double log_of(double x) { return ::log(x); }
+PTD_HD float log1p_of(float x) { return ::log1pf(x); }
+PTD_HD double log1p_of(double x) { return ::log1p(x); }
 PTD_HD float exp_of(float x) { return ::expf(x); }
 PTD_HD double exp_of(double x) { return ::exp(x); }
 

@@ -4,9 +4,11 @@
 //
 //   E = sum_i exp(z_i - shift)            e_i = exp(z_i - shift)
 //   U = sum_i exp(z_i - column_shift) u_i e'_i = exp(z_i - column_shift)
+//   S = sum over i other than y of e_i
 //
-// The two shifts differ only where u is zero at the largest logit (smoothing = 0): there exp(z_i -
-// shift) could underflow for every i with u_i > 0, and U with it.
+// The two shifts differ only without smoothing: where u is zero at the largest logit exp(z_i -
+// shift) could underflow for every i with u_i > 0, and U with it; and where all u are tiny U would
+// be subnormal and its inverse infinite.
 //
 //   log p = log sum_i g_i u_i = log U + column_shift - log E - shift
 //   q_i   = g_i u_i / p = e'_i u_i / U                              (P(Y = i | x, y))
@@ -15,9 +17,15 @@
 //     beta detached                          d/dz = beta (g - [i = y])
 //     beta attached                          d/dz = beta g - beta l q + beta (l - 1) [i = y]
 //
-// so in every case, with three numbers per sample,
+// Where T(x) all but rules out a label that the network is sure of, beta is as large as l and
+// 1 - g_y are small. Both come from S, without the rounding of a difference from one:
 //
-//   dloss/dz_i = softmax * e_i + posterior * e'_i u_i + label * [i = y]
+//   l = log(1 + S) where z_y is the largest logit,   1 - g_y = S / E
+//
+// So in every case, with three numbers per sample,
+//
+//   dloss/dz_i = softmax * e_i + posterior * e'_i u_i
+//   dloss/dz_y = label + posterior * e'_y u_y                       (reweight)
 //   dloss/du_i = posterior * e'_i
 //
 // Where the shifts differ and u_i = 0, e'_i can be larger than any number. Both e'_i and what comes
@@ -37,7 +45,16 @@ struct ColumnSums {
   T column_shift;  // the largest logit among classes with u_i > 0; `shift` if that is -infinity
   T exp_sum;       // E
   T column_sum;    // U
+  T other_sum;     // S; only reweighting reads it
 };
+
+// Below this U the column shift goes down by kTinyColumnShift: e'_i stays far from the largest
+// number, and e'_i u_i is normal for the smallest u_i of either type.
+template <class T>
+PTD_HD bool is_tiny_column(T column_sum) {
+  return column_sum > T(0) && column_sum * largest_number<T>() < T(1e8);
+}
+constexpr int kTinyColumnShift = 40;
 
 template <class T>
 struct LossTerms {
@@ -69,12 +86,15 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
   // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN;
   // but it must stay NaN if a logit is.
   if (weight == T(0) && sums.exp_sum == sums.exp_sum) return {T(0), T(0), T(0), T(0)};
-  const T cross_entropy = log_of(sums.exp_sum) - (label_logit - sums.shift);
+  const T cross_entropy = label_logit == sums.shift
+                              ? log1p_of(sums.other_sum)
+                              : log_of(sums.exp_sum) - (label_logit - sums.shift);
+  const T others = sums.other_sum * softmax;
   if (importance == kReweightDetached || capped) {
-    return {weight * cross_entropy, weight * softmax, T(0), -weight};
+    return {weight * cross_entropy, weight * softmax, T(0), -weight * others};
   }
   return {weight * cross_entropy, weight * softmax, -weight * cross_entropy * inverse_column_sum,
-          weight * (cross_entropy - T(1))};
+          weight * (cross_entropy - others)};
 }
 
 }  // namespace ptd

@@ -53,7 +53,7 @@ def _label_calls(memory: Memory, n: int, c: int, r: int) -> Iterator[tuple[str, 
         slack = memory.tensor(c, c, dtype=wide) if has_slack else None
         saved = memory.tensor(*((n, c) if has_slack else (0,)), dtype=wide)
         one, grad = memory.tensor(dtype=wide), memory.tensor(n, c, dtype=wide, lead=lead)
-        loss = (logits, labels, weights, parts, None, slack, None)
+        loss = (logits, labels, weights, parts, slack, None)
         posterior = (logits, labels, weights, parts, slack)
         for reduction in (0, 1) if lead == 0 else (1,):
             yield "transition_loss", (*loss, 0, math.inf, reduction, -100, 1e-8)

@@ -129,6 +129,12 @@ struct SampleSums {
     });
     sums.exp_sum = group.sum(exp_sum);
     sums.column_sum = group.sum(column_sum);
+    if (!(floor > T(0)) && is_tiny_column(sums.column_sum)) {
+      sums.column_shift -= T(kTinyColumnShift);
+      T larger = T(0);
+      sample.for_each(group, classes, [&](int v, int) { larger += joint(v); });
+      sums.column_sum = group.sum(larger);
+    }
   }
 
   // e_i of loss_terms.h.

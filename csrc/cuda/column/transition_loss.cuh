@@ -11,14 +11,21 @@ template <class T, int V, class Group>
 __device__ __forceinline__ LossTerms<T> sample_terms(const LossRule<T>& rule,
                                                      const SampleSums<T, V, Group>& sums, int label,
                                                      Group& group) {
+  ColumnSums<T> of_label = sums.sums;
   T label_logit = -infinity<T>();
   if (rule.importance != kForward) {
+    T other_sum = T(0);
     Fragment<T, V>::for_each(group, sums.classes, [&](int v, int i) {
-      if (i == label) label_logit = sums.sample.z[v];
+      if (i == label) {
+        label_logit = sums.sample.z[v];
+      } else {
+        other_sum += sums.exponential(v);
+      }
     });
     label_logit = group.max(label_logit);
+    of_label.other_sum = group.sum(other_sum);
   }
-  return loss_terms(sums.sums, label_logit, rule.importance, rule.max_importance);
+  return loss_terms(of_label, label_logit, rule.importance, rule.max_importance);
 }
 
 template <class T>
@@ -76,9 +83,10 @@ struct TransitionLossBackward {
     const LossTerms<T> terms = sample_terms(rule, sums, label, group);
     const T of_column = factor * terms.posterior;
     sample.for_each(group, classes, [&](int v, int i) {
-      // dloss/dz_i = softmax e_i + posterior e'_i u_i + label [i = y]
-      T grad = terms.softmax * sums.exponential(v) + terms.posterior * sums.joint(v);
-      if (i == label) grad += terms.label;
+      // dloss/dz_i = softmax e_i + posterior e'_i u_i; reweighting has its own term for the label.
+      const bool own = i == label && rule.importance != kForward;
+      const T of_softmax = own ? terms.label : terms.softmax * sums.exponential(v);
+      const T grad = of_softmax + terms.posterior * sums.joint(v);
       // Zeros by selection: NaN or infinity of an ignored sample must not get through.
       if (grads.logits) store(grads.logits + n * classes + i, counts ? factor * grad : T(0));
       // dloss/du_i = posterior e'_i; nothing where zero would meet an infinite e'_i.
