@@ -1,7 +1,5 @@
 """Preparing parts: the layout, and that a changed tensor is never read stale."""
 
-import gc
-
 import pytest
 import torch
 from cases import make_inputs
