@@ -12,7 +12,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench_transition_loss import make_parts, simplex_projection
+from bench_transition_loss import make_parts
+from nmf_peers import sorted_projection
 
 from measure import interleaved, machine, quantiles, write_csv  # isort: skip
 import torch
@@ -58,7 +59,7 @@ def measure_case(size: tuple[int, int, int], slack_kind: str, parts_kind: str, s
     torch.compiler.reset()
     tensors = {
         "logits": torch.randn(samples, classes),
-        "weights": simplex_projection(0.5 * torch.randn(samples, count)),
+        "weights": sorted_projection(0.5 * torch.randn(samples, count)),
         "parts": make_parts(count, classes, parts_kind),
     }
     slack = None if slack_kind == "none" else SLACK[slack_kind] * torch.randn(classes, classes)

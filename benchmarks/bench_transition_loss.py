@@ -11,7 +11,6 @@ that.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,49 +160,23 @@ def line(key: tuple, s: dict) -> str:
     )
 
 
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
-
-
-def print_totals(cases: dict[tuple, dict]) -> None:
-    def ratios(slack: str, fewest_classes: int = 0) -> list[float]:
-        return [
-            s["ratio"]
-            for (size, kind, parts), s in cases.items()
-            if kind == slack and parts == "projected" and size[1] >= fewest_classes
-        ]
-
-    print("\nGeometric mean of the ratio to the best peer, projected parts:")
-    for slack in SLACK:
-        large = geometric_mean(ratios(slack, 100))
-        print(f"  slack {slack:<6}{geometric_mean(ratios(slack)):6.1f}   (C ≥ 100: {large:.1f})")
-    print(f"Smallest ratio anywhere: {min(s['ratio'] for s in cases.values()):.2f}")
-    memory = max(s["memory"] for s in cases.values())
-    print(f"Largest peak memory, in units of the inputs: {memory:.2f}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing per case")
-    parser.add_argument("--classes", type=int, nargs="*", help="only these numbers of classes")
     default = Path(__file__).parent / "results" / "transition_loss_cpu.csv"
     parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
     arguments = parser.parse_args()
 
     cases = [(size, slack, "projected") for size in SIZES for slack in SLACK]
     cases += [(size, slack, "dense") for size in DENSE_SIZES for slack in SLACK]
-    if arguments.classes:
-        cases = [case for case in cases if case[0][1] in arguments.classes]
     about = machine()
     print(", ".join(f"{name} {value}" for name, value in about.items()))
     print(HEADER)
-    table, summaries = [], {}
+    table = []
     for size, slack, kind in cases:
         rows = list(measure_case(size, slack, kind, arguments.seconds))
-        summaries[size, slack, kind] = summarise(rows)
-        print(line((size, slack, kind), summaries[size, slack, kind]), flush=True)
+        print(line((size, slack, kind), summarise(rows)), flush=True)
         table += [row | about for row in rows]
-    print_totals(summaries)
     write_csv(arguments.out, table)
     print(f"Written to {arguments.out}")
 
