@@ -4,25 +4,14 @@ import contextlib
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from fuzz_cases import cases
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ptd_ext
 from ptd_ext import reference
 
-NIGHTLY = settings.get_current_profile_name() == "nightly"
 SEED = st.integers(0, 2**32)
-
-
-def cases(ordinary):
-    """The same cases in every ordinary run; many more, and new ones, at night."""
-    return settings(
-        max_examples=60 * ordinary if NIGHTLY else ordinary,
-        derandomize=not NIGHTLY,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        database=None,
-    )
 
 
 def numbers(seed, *shape, dtype=torch.float64, scale=1.0, special=None):
