@@ -1,0 +1,158 @@
+"""Projections and estimators on odd shapes and numbers: what must hold whatever comes in."""
+
+import contextlib
+
+import pytest
+import torch
+from fuzz_cases import cases
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ptd_ext
+from ptd_ext import reference
+
+SEED = st.integers(0, 2**32)
+
+
+def numbers(seed, *shape, dtype=torch.float64, scale=1.0, special=None):
+    """Normal numbers, some of them something else."""
+    g = torch.Generator().manual_seed(seed)
+    x = scale * torch.randn(shape, generator=g, dtype=torch.float64)
+    if special is not None:
+        x[torch.rand(shape, generator=g) < 0.1] = special
+    return x.to(dtype)
+
+
+def assert_on_the_simplex(rows, close=1e-5):
+    assert (rows >= 0).all()
+    torch.testing.assert_close(rows.double().sum(-1), torch.ones(rows.shape[:-1]).double(), rtol=0,
+                               atol=close)  # fmt: skip
+
+
+class Refused(Exception):
+    """A ValueError that is one of our own sentences."""
+
+
+@contextlib.contextmanager
+def refusals():
+    """Tells our own sentences from errors that torch or Python raise."""
+    try:
+        yield
+    except ValueError as error:
+        raise (Refused if str(error).endswith(".") else AssertionError)(str(error)) from error
+
+
+SCALES = st.sampled_from([1e-40, 1e-3, 1.0, 1e3, 1e38])
+DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16])
+
+
+@cases(60)
+@given(
+    SEED, st.integers(0, 9), st.sampled_from([1, 2, 3, 7, 16, 17, 33, 100, 1021]), SCALES, DTYPES,
+    st.sampled_from([None, None, torch.inf, -torch.inf, torch.nan, 0.0]), st.booleans(),
+)  # fmt: skip
+def test_simplex_projection(seed, rows, size, scale, dtype, special, transposed):
+    x = numbers(seed, rows, size, dtype=dtype, scale=scale, special=special)
+    x = x.t().contiguous().t() if transposed else x
+    found = ptd_ext.simplex_projection(x)
+    expected = reference.simplex_projection(x.double())
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6, equal_nan=True)
+    bad = x.isnan().any(-1)
+    assert found[bad].isnan().all()
+    assert_on_the_simplex(found[~bad])
+
+
+@cases(40)
+@given(
+    SEED, st.integers(0, 20), st.sampled_from([1, 2, 3, 5, 8, 17, 40]), st.integers(0, 30),
+    st.sampled_from([1e-20, 1e-3, 1.0, 1e4]), st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_simplex_weights(seed, rows, parts, steps, scale, singular, warm):
+    """On the simplex, and no worse than the start."""
+    basis = numbers(seed, parts, 1 if singular else parts + 2, scale=scale**0.5)
+    gram = basis @ basis.T
+    linear = numbers(seed + 1, rows, parts, scale=scale)
+    start = numbers(seed + 2, rows, parts).softmax(-1) if warm else None
+    found = ptd_ext.simplex_weights(gram, linear, start, steps=steps)
+    assert_on_the_simplex(found, 1e-9)
+
+    def objective(h):
+        return 0.5 * ((h @ gram) * h).sum(-1) - (linear * h).sum(-1)
+
+    begin = torch.full_like(linear, 1 / parts) if start is None else start
+    slack = 1e-12 * (gram.abs().max() + (linear.abs().max() if rows else 0))
+    assert (objective(found) <= objective(begin) + slack).all()
+    single = ptd_ext.simplex_weights(gram.float(), linear.float(), steps=steps)
+    assert_on_the_simplex(single)
+
+
+@cases(12)
+@given(
+    SEED, st.integers(2, 40), st.integers(1, 12), st.integers(1, 6), DTYPES,
+    st.sampled_from(["normal", "zero", "identical", "tiny", "huge", "nan"]),
+)  # fmt: skip
+def test_simplex_nmf(seed, rows, features, parts, dtype, kind):
+    x = numbers(seed, rows, features, dtype=dtype).abs()
+    scale = {"tiny": 1e-18, "huge": 1e18, "zero": 0.0}.get(kind, 1.0)
+    x = (x.double() * scale).to(torch.float64 if dtype == torch.float64 else torch.float32)
+    if kind == "identical":
+        x = x[:1].expand(rows, features)
+    nmf = ptd_ext.SimplexNMF(n_parts=parts, max_iter=3)
+    if kind == "nan":
+        x[0, 0] = torch.nan
+        with pytest.raises(ValueError, match="NaN"):
+            nmf.fit_transform(x)
+        return
+    with contextlib.suppress(Refused), refusals():
+        nmf.fit(x)
+    if not hasattr(nmf, "components_"):
+        return  # more parts than samples, say
+    weights = torch.as_tensor(nmf.fit_transform(x))
+    assert weights.shape == (rows, parts)
+    assert_on_the_simplex(weights)
+    assert torch.as_tensor(nmf.components_).isfinite().all()
+
+
+@cases(30)
+@given(
+    SEED, st.integers(2, 7), st.integers(1, 12), st.integers(1, 12),
+    st.sampled_from([0.0, 1e-9, 1e-3, 10.0]), st.sampled_from(["normal", "same", "corners"]),
+)  # fmt: skip
+def test_fit_part_transitions(seed, classes, per_class, parts, ridge, kind):
+    """Rows on the simplex and optimal, whatever the anchors leave open."""
+    samples = classes * per_class
+    weights = numbers(seed, samples, parts).softmax(-1)
+    if kind == "same":
+        weights = weights[:1].expand(samples, parts)
+    elif kind == "corners":
+        weights = torch.eye(parts).double()[torch.arange(samples) % parts]
+    posterior = numbers(seed + 1, samples, classes, scale=3).softmax(-1)
+    anchors = [torch.arange(label, samples, classes) for label in range(classes)]
+    fit = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=ridge)
+    assert fit.parts.shape == (parts, classes, classes)
+    assert_on_the_simplex(fit.parts, 1e-9)
+    assert fit.kkt_residual.max() < 1e-6
+
+
+@cases(30)
+@given(
+    SEED, st.integers(1, 200), st.integers(1, 9), DTYPES, st.sampled_from([0.01, 1.0, 30.0]),
+    st.booleans(),
+)  # fmt: skip
+def test_find_anchors(seed, samples, classes, dtype, scale, has_ids):
+    """For every class ids of the data, none twice, by rising posterior; or a sentence."""
+    posterior = numbers(seed, samples, classes, scale=scale).softmax(-1).to(dtype)
+    ids = torch.randperm(samples) + 1000 if has_ids else torch.arange(samples)
+    anchors = None
+    with contextlib.suppress(Refused), refusals():
+        anchors = ptd_ext.find_anchors(posterior, **{"ids": ids} if has_ids else {})
+    if anchors is None:
+        return
+    where = {number: at for at, number in enumerate(ids.tolist())}
+    assert len(anchors) == classes
+    for label in range(classes):
+        chosen = anchors[label].tolist()
+        assert len(chosen) == len(set(chosen)) >= 1
+        values = posterior[[where[number] for number in chosen], label].double()
+        assert (values.diff() >= 0).all()
