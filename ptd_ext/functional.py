@@ -132,7 +132,8 @@ def reweight_loss(
         reduction: as in :func:`forward_loss`.
         ignore_index: as in :func:`forward_loss`.
         class_weight: as in :func:`forward_loss`.
-        smoothing: as in :func:`forward_loss`; with 0, a β that the type cannot hold is infinite.
+        smoothing: as in :func:`forward_loss`; with 0, a β that the type cannot hold is infinite,
+            and its loss is infinite or NaN.
         validate: as in :func:`forward_loss`.
     """
     check_importance(importance, max_importance)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from fuzz_cases import (
     AROUND,
@@ -41,6 +43,10 @@ def test_losses_of_many_classes(case, options, around):
 @cases(70)
 @given(make_case(), AROUND, st.sampled_from(["clean", "noisy", "matrix", "projection"]))
 def test_posteriors(case, around, which):
+    if which == "clean" and case.smoothing:
+        # 1/u enlarges the rounding of 1 − q in the gradient of a column u that is nearly zero.
+        case = replace(case, smoothing=0.1)
+
     def of(module):
         def clean(case):
             fixed = {"ignore_index": case.ignore_index, "smoothing": case.smoothing}
