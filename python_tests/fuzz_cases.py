@@ -123,10 +123,7 @@ def make_case(draw, most_samples: int = 40, classes=SMALL) -> Case:
         slack[draw(st.integers(0, c - 1))] = -2.0
     elif kind == "subnormal":
         parts[..., draw(st.integers(0, c - 1))] = 1e-40
-<<<<<<< HEAD
-=======
         has_slack = False  # the inverse of a subnormal row sum is infinite in float32
->>>>>>> issue20-ops
     elif kind == "not finite":
         place = tuple(draw(st.integers(0, size - 1)) for size in (r, c, c))
         parts[place] = torch.nan
@@ -241,13 +238,9 @@ def make_options(draw) -> dict:
 
 def loss_of(module, case: Case, options: dict) -> Tensor:
     function = module.reweight_loss if "importance" in options else module.forward_loss
-<<<<<<< HEAD
-    fixed = {"ignore_index": case.ignore_index, "smoothing": case.smoothing}
-=======
     # Without smoothing β can be infinite in float32 where its product with the loss is not.
     smoothing = case.smoothing or (1e-8 if "importance" in options else 0.0)
     fixed = {"ignore_index": case.ignore_index, "smoothing": smoothing}
->>>>>>> issue20-ops
     return function(case.logits, case.labels, *case.matrix, **fixed, **options)
 
 
