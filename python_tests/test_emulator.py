@@ -225,7 +225,7 @@ class TestLaunches:
 
     def test_compiler_errors_are_shown(self, tmp_path):
         source = tmp_path / "wrong.cu"
-        source.write_text('#include "launch.h"\n__global__ void k() { undeclared(); }\n')
+        source.write_text('#include "common/launch.h"\n__global__ void k() { undeclared(); }\n')
         with pytest.raises(CompileError, match="undeclared"):
             compile_kernels([source])
 

@@ -178,7 +178,9 @@ def test_half_conversion_is_torchs(dtype):
 @each_loss
 @each_slack
 def test_float32_error_is_no_larger_than_eagers(loss, slack, device):
+    """Or than two roundings of the results."""
     error = {"ours": 0.0, "eager": 0.0}
+    rounding = 0.0
     for seed in range(5):
         for size in ((257, 10, 20), (64, 100, 7)):
             exact = make_inputs(*size, slack=slack, seed=seed, sparse=seed % 2 == 0, device=device)
@@ -186,12 +188,14 @@ def test_float32_error_is_no_larger_than_eagers(loss, slack, device):
             exact = single.to(torch.float64)  # the same numbers, which float32 can hold
             truth = loss.defined(*exact.arguments, reduction="none", **loss.options)
             (truth_grad,) = torch.autograd.grad(truth.sum(), exact.logits)
+            size_of_results = truth.pow(2).sum() + truth_grad.pow(2).sum()
+            rounding += (2 * torch.finfo(torch.float32).eps) ** 2 * size_of_results.item()
             for name, function in (("ours", loss.fused), ("eager", loss.defined)):
                 value = function(*single.arguments, reduction="none", **loss.options)
                 (grad,) = torch.autograd.grad(value.sum(), single.logits)
                 error[name] += (value - truth).pow(2).sum().item()
                 error[name] += (grad - truth_grad).pow(2).sum().item()
-    assert error["ours"] <= 1.1 * error["eager"]
+    assert error["ours"] <= max(1.1 * error["eager"], rounding)
 
 
 @each_device

@@ -1,5 +1,6 @@
 """Runs cases in a forked child with limits on its memory and time, restarting it when it dies."""
 
+import faulthandler
 import json
 import os
 import resource
@@ -88,6 +89,7 @@ def _work(
 ) -> None:
     """Never returns: an exit handler of the parent must not run in the child."""
     status = 1
+    faulthandler.disable()  # a crash is an outcome here, and reported as one
     try:
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
