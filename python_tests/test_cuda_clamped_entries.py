@@ -11,7 +11,10 @@ from cuda_cases import batch_of, check_loss, run_loss, run_posterior
 from cuda_cases import check_posterior as check_clean_posterior
 from emulator.harness import compiler
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 SIZES = [(37, 2, 1), (37, 2, 33), (37, 10, 20), (37, 14, 1), (37, 14, 20), (37, 10, 33)]
 sizes = pytest.mark.parametrize("size", SIZES)

@@ -18,7 +18,10 @@ from cuda_cases import (
 )
 from emulator.harness import compiler
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 CLASSES = (10, 14, 20, 130)
 

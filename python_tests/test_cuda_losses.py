@@ -13,7 +13,10 @@ from cuda_cases import (
 )
 from emulator.harness import compiler
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 CLASSES = (10, 20, 130)
 HALF = (torch.float16, torch.bfloat16)

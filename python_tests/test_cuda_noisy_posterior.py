@@ -7,7 +7,10 @@ import torch
 from cuda_cases import NAMES, Batch, batch_of, check_noisy, off_a_boundary, run_noisy, same
 from emulator.harness import compiler
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 each_slack = pytest.mark.parametrize("slack", [False, True])
 

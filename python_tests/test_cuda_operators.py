@@ -22,7 +22,10 @@ def ops():
         yield operators
 
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 
 def same(found, expected):

@@ -8,7 +8,10 @@ import torch
 from cuda_cases import NAMES, batch_of, near, off_a_boundary, run_loss, run_row_sums
 from emulator.harness import compiler
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 FLOAT, DOUBLE = torch.float32, torch.float64
 SIZES = [(129, 11, 20), (130, 12, 3), (3, 100, 20), (5, 33, 49), (2, 16, 97), (1, 260, 2)]

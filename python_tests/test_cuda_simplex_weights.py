@@ -10,7 +10,10 @@ from emulator.operators import emulated
 from ptd_ext import reference
 from ptd_ext.simplex import WeightProblem
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 COUNTS = [1, 2, 8, 9, 10, 11, 16, 19, 20, 21, 27, 32, 33, 64, 256]

@@ -12,7 +12,10 @@ from traffic import traffic_of
 
 import ptd_ext
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
+]
 
 FLOAT, DOUBLE = torch.float32, torch.float64
 LOGITS = ("logits",)
