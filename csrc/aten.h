@@ -41,7 +41,7 @@ inline void bmm_out(const Tensor& a, const Tensor& b, const Tensor& out) {
   call("aten::bmm", "out", a, b, out);
 }
 
-// Of every row of a matrix, in the given type.
+// The softmax of every row of a matrix, in the given type.
 inline Tensor softmax(const Tensor& rows, ScalarType dtype) {
   return call("aten::softmax", "int", rows, int64_t(1), std::optional<ScalarType>(dtype));
 }

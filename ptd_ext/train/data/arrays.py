@@ -88,7 +88,7 @@ def _inputs(array: np.ndarray, name: str, path: Path) -> Tensor:
     if 0 in array.shape[1:]:
         raise ValueError(f"{name} of {path} must not be empty; its shape is {list(array.shape)}.")
     if floats:
-        # What float32 cannot hold becomes infinite, which the check below says better.
+        # A number that float32 cannot hold becomes infinite, which the check below says better.
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)
         if not np.isfinite(array).all():

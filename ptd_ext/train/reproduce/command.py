@@ -98,7 +98,7 @@ def _done(
 
 
 def _readable(folder: Path) -> bool:
-    """Whether there is a result; one that is damaged is for the run itself to tell of."""
+    """Return True if there is a result; a damaged one is reported by the run itself."""
     try:
         read_result(folder)
     except ValueError:
@@ -107,7 +107,7 @@ def _readable(folder: Path) -> bool:
 
 
 def _other_data(table: Path, configs: dict[Cell, dict[str, Any]], done: list[Cell]) -> str:
-    """What to say if the cells that are done had other data than the next ones would have.
+    """Return a sentence if finished cells had other data than the next ones would have.
 
     One cell tells for all: it was compared like this before every later one was run.
     """

@@ -116,7 +116,7 @@ def load_pickle(
     names: Mapping[str, Build] = ARRAYS,
     persistent: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """What the pickle at the stream's position holds; the stream then stands behind it.
+    """Return the contents of the pickle at the stream's position, and move the stream past it.
 
     Args:
         stream: With the pickle.
@@ -247,7 +247,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-# What instructions put onto the stack, made from their argument.
+# Instructions that put a value made from their argument onto the stack.
 _VALUES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"), _itself),
     **dict.fromkeys(("FLOAT", "BINFLOAT", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"), _itself),
@@ -261,6 +261,6 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
     "EMPTY_TUPLE": lambda _: (),
     "EMPTY_DICT": lambda _: {},
 }
-# What they make from everything above the mark.
+# Instructions that make one value from everything above the mark.
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {"LIST": list, "TUPLE": tuple, "DICT": _pairs}
 _LAST = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}

@@ -24,7 +24,7 @@ _BLOCK = 512
 _PIECE = 1 << 20
 # Longest name or list of attributes; a path of Linux has 4,096 bytes.
 MAX_NAME = 1 << 14
-# Of the decoder of .xz; the strongest preset needs 65 MB.
+# The memory limit of the .xz decoder; the strongest preset needs 65 MB.
 _XZ_MEMORY = 1 << 27
 
 
@@ -156,7 +156,7 @@ def _decompressed(file: Any) -> Any:
 
 
 class _Decompressed(io.RawIOBase):
-    """What a decompressor makes of a file; unlike LZMAFile it knows a limit on memory."""
+    """A decompressed file, read as a stream; unlike LZMAFile it has a limit on memory."""
 
     def __init__(self, file: Any, decompressor: Any) -> None:
         super().__init__()

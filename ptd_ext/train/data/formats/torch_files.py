@@ -41,7 +41,7 @@ _STORAGES = {
 
 
 def read_torch(path: Path, limit: int = MAX_BYTES) -> Any:
-    """What the file holds, a dictionary of arrays and tensors or one of them.
+    """Return the contents of the file: a dictionary of arrays and tensors, or one of them.
 
     Args:
         path: Of the file.
