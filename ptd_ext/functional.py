@@ -13,7 +13,7 @@ T(x) = Σⱼ hⱼ Pʲ, and with ``slack`` T(x) + ΔT, clamped at zero and divide
 
 Half-precision logits are accumulated in float32, results are float32 or, for float64 logits,
 float64, and gradients have the type of their tensor. ``weights``, ``parts`` and ``slack`` may be of
-any type that converts to that without loss.
+any floating-point type and are cast to the type of the result.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _transition_loss(
     if class_weight is not None:
         if class_weight.requires_grad:
             raise ValueError("class_weight must not require a gradient: it is not differentiated.")
-        class_weight = _lossless(class_weight, parts.dtype, "class_weight")
+        class_weight = _cast(class_weight, parts.dtype, "class_weight")
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, slack, class_weight)
@@ -259,26 +259,21 @@ def _transition(
         validate_batch(weights, parts, slack)
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
     if parts.dtype is not dtype:
-        _refuse_loss(parts, dtype, "parts")
+        parts = _cast(parts, dtype, "parts")
     if weights is not None and weights.dtype is not dtype:
-        weights = _lossless(weights, dtype, "weights")
+        weights = _cast(weights, dtype, "weights")
     if slack is not None and slack.dtype is not dtype:
-        slack = _lossless(slack, dtype, "slack")
-    return weights, prepare_parts(parts.to(dtype)), slack
+        slack = _cast(slack, dtype, "slack")
+    return weights, prepare_parts(parts), slack
 
 
-def _lossless(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
-    _refuse_loss(tensor, dtype, name)
-    return tensor.to(dtype)
-
-
-def _refuse_loss(tensor: Tensor, dtype: torch.dtype, name: str) -> None:
-    """Conversions may add digits, never take them away."""
-    if tensor.dtype not in FLOATING or torch.promote_types(tensor.dtype, dtype) != dtype:
+def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
+    """To the type the logits are accumulated in; estimates made with NumPy come in float64."""
+    if tensor.dtype not in FLOATING:
         raise TypeError(
-            f"{name} must be {dtype}, the type these logits are accumulated in, or a smaller "
-            f"floating-point type; got {tensor.dtype}."
+            f"{name} must be float32, float64, float16 or bfloat16; got {tensor.dtype}."
         )
+    return tensor.to(dtype)
 
 
 def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...]) -> Tensor:

@@ -14,7 +14,10 @@ from ptd_ext.anchors import Anchors, anchor_positions, combine_posteriors
 from ptd_ext.samples import as_rows
 from ptd_ext.simplex_least_squares import kkt_residual, simplex_least_squares
 
-__all__ = ["Diagnosis", "PartFit", "fit_part_transitions"]
+__all__ = ["RIDGE", "Diagnosis", "PartFit", "fit_part_transitions"]
+
+# Without a pull, parts fit the anchors that are of another class.
+RIDGE = 0.1
 
 
 def fit_part_transitions(
@@ -23,21 +26,22 @@ def fit_part_transitions(
     anchors: Anchors | Sequence[Any],
     *,
     ids: Any = None,
-    ridge: float = 1e-3,
+    ridge: float = RIDGE,
 ) -> PartFit:
     r"""Part transitions P from anchors (Eq. 4), all classes at once, in float64.
 
     For class i let H [k, R] be the weights of its k anchors, T [k, C] their noisy posteriors and
     Q₀ the class-dependent row, the mean of T. Then row i of Pʲ is row j of the Q that attains ::
 
-        min  ‖H Q − T‖² + ridge · ‖Q − Q₀‖²    over Q [R, C] with rows on the simplex
+        min  ‖H Q − T‖² / k + ridge · ‖Q − Q₀‖²    over Q [R, C] with rows on the simplex
 
     Args:
         weights: h(x), [N, R], one row per sample.
         posteriors: P(Ȳ | x) of the same samples, as :func:`ptd_ext.combine_posteriors` takes them.
         anchors: from :func:`ptd_ext.find_anchors`, or for every class the ids of its anchors.
         ids: of the N samples; by default 0 … N−1.
-        ridge: λ ≥ 0. It decides where anchors alone leave a row open: towards Q₀.
+        ridge: λ ≥ 0, the pull towards Q₀ per anchor. It keeps parts from fitting the anchors that
+            are of another class, and decides where anchors leave a row open.
 
     Returns:
         The parts, the residual of the optimality conditions, and `diagnose()`.
@@ -60,9 +64,8 @@ def fit_part_transitions(
     prior = torch.stack([t.mean(0, keepdim=True) for t in target])  # [C, 1, C]
     gram = torch.stack([h.T @ h for h in mix]) / count
     right = torch.stack([h.T @ t for h, t in zip(mix, target, strict=True)]) / count
-    pull = ridge / count
-    gram += pull * torch.eye(weights.shape[1], dtype=torch.float64, device=ids.device)
-    right += pull * prior
+    gram += ridge * torch.eye(weights.shape[1], dtype=torch.float64, device=ids.device)
+    right += ridge * prior
     solution = simplex_least_squares(gram, right)  # [C, R, C]
     pairs = zip(mix, solution, target, strict=True)
     residual = torch.stack([(h @ q - t).square().sum(1).mean().sqrt() for h, q, t in pairs])
@@ -118,11 +121,11 @@ class PartFit:
     Attributes:
         parts: P, [R, C, C], of the type of the weights.
         kkt_residual: of every class, [C]: max |Q − projection(Q − ∇f(Q))|, f being half the
-            objective divided by the number of anchors. Zero at the minimum only.
+            objective. Zero at the minimum only.
         residual: of every class, [C]: root of the mean over anchors of ‖h Q − t‖².
         singular_values: of every class's H.
         counts: anchors of every class.
-        ridge: λ.
+        ridge: λ, per anchor.
     """
 
     parts: Tensor = field(repr=False)

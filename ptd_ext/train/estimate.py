@@ -42,9 +42,7 @@ def estimate(run: Run, settings: Settings) -> dict[str, Tensor]:
         band=tuple(settings.anchor_band),
         count=settings.anchor_count,
     )
-    # One part needs no pull: it is the class-dependent matrix.
-    ridge = settings.ridge * max(anchors.counts) if settings.parts > 1 else 0.0
-    fit = fit_part_transitions(found["weights"], posterior, anchors, ridge=ridge)
+    fit = fit_part_transitions(found["weights"], posterior, anchors, ridge=settings.ridge)
     found["parts"] = fit.parts.to(posterior.dtype)
     run.ranks.from_first(found.values())
     run.log.say(_anchor_line(anchors, run.problem.train_clean))

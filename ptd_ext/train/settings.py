@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
+from ptd_ext.part_fit import RIDGE
+
 __all__ = ["SECTIONS", "Settings", "describe"]
 
 SECTIONS = {
@@ -119,7 +121,7 @@ class Settings:
     anchor_band: tuple[float, ...] = _setting((97.0, 99.0), "transition", "percentiles")
     anchor_count: int = _setting(1000, "transition", "anchors per class, at most")
     ridge: float = _setting(
-        0.1,
+        RIDGE,
         "transition",
         "pull of Eq. 4 towards the class-dependent row, per anchor: without it parts fit the "
         "anchors that are of another class",
