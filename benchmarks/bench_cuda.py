@@ -26,8 +26,8 @@ from cuda_operators import OPERATORS, backward_step, least_bytes
 from measure import quantiles, write_csv
 
 import ptd_ext
-from ptd_ext import devices
-from ptd_ext.selftest import call_times
+from ptd_ext.diagnostics.selftest import call_times
+from ptd_ext.ops import devices
 
 SAMPLES = (128, 256, 1024, 8192, 65_536)
 CLASSES = {10: 65_536, 100: 65_536, 1000: 1024}  # each with the largest N to take it at

@@ -27,7 +27,7 @@ from measure import machine, write_csv
 from torch import Tensor
 
 from ptd_ext import SimplexNMF
-from ptd_ext.simplex import WeightProblem
+from ptd_ext.ops.simplex import WeightProblem
 
 FEATURES, PARTS, TURNS, STEPS = 512, 20, 20, 10
 OURS = "ptd_ext"

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext import reference
-from ptd_ext.selftest import Case, make_batch
-from ptd_ext.simplex import WeightProblem
+from ptd_ext.diagnostics.selftest import Case, make_batch
+from ptd_ext.ops import reference
+from ptd_ext.ops.simplex import WeightProblem
 
 SLACK = 0.01
 STEPS = 10  # of SimplexNMF's weight step

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from measure import machine, write_csv
 
-from ptd_ext.train.presets import resolve
-from ptd_ext.train.problem import load_problem
-from ptd_ext.train.run import Run
-from ptd_ext.train.stages import Batch
-from ptd_ext.train.steps import Steps, order
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.train_step import Steps, order
+from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.methods.base import Batch
 
 CLASSES = 10
 SIZES = {"network": "lenet5", "dataset": "npz", "preset": "fast", "method": "PTD-R"}

@@ -9,8 +9,8 @@
 //   result       [B, N, R]   rows on the simplex, no worse than start
 //
 // Sums over h are one, so G may be centred, which shortens it and lengthens s: see
-// ptd_ext/simplex.py, where M, s and shift are made. B problems share nothing. A row makes at most
-// `steps` steps; it stops after one without momentum in which no weight moves by more than
+// ptd_ext/ops/simplex.py, where M, s and shift are made. B problems share nothing. A row makes at
+// most `steps` steps; it stops after one without momentum in which no weight moves by more than
 // `tolerance`.
 #pragma once
 

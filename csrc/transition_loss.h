@@ -12,7 +12,7 @@
 
 namespace ptd {
 
-// As in the schema; the same numbers that ptd_ext/_register.py passes.
+// As in the schema; the same numbers that ptd_ext/ops/_register.py passes.
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 inline const char* loss_name(int64_t importance) {

@@ -1,22 +1,28 @@
 """Learning from labels that are wrong in ways that depend on the instance."""
 
+import sys
+
 from ptd_ext import _load
 
 _load.load()
 
-from ptd_ext import _register  # noqa: E402
+from ptd_ext.ops import _register, functional, reference  # noqa: E402
 
 _register.register()
+# These two keep their short names: `import ptd_ext.functional` and `import ptd_ext.reference`.
+sys.modules[f"{__name__}.functional"] = functional
+sys.modules[f"{__name__}.reference"] = reference
 
 from ptd_ext._C import build_info  # noqa: E402
-from ptd_ext.anchors import (  # noqa: E402
-    Anchors,
-    class_transition,
-    combine_posteriors,
-    find_anchors,
+from ptd_ext.nmf.estimator import SimplexNMF  # noqa: E402
+from ptd_ext.nn import ForwardLoss, ReweightLoss  # noqa: E402
+from ptd_ext.noise.generate import (  # noqa: E402
+    instance_dependent_noise,
+    pairwise_noise,
+    symmetric_noise,
 )
-from ptd_ext.approximation import approximation_error  # noqa: E402
-from ptd_ext.functional import (  # noqa: E402
+from ptd_ext.noise.labels import LabelNoise, load_noise, save_noise  # noqa: E402
+from ptd_ext.ops.functional import (  # noqa: E402
     clean_posterior,
     forward_loss,
     noisy_posterior,
@@ -24,23 +30,22 @@ from ptd_ext.functional import (  # noqa: E402
     reweight_loss,
     transition_matrix,
 )
-from ptd_ext.label_noise import LabelNoise, load_noise, save_noise  # noqa: E402
-from ptd_ext.modules import ForwardLoss, ReweightLoss  # noqa: E402
-from ptd_ext.noise import (  # noqa: E402
-    instance_dependent_noise,
-    pairwise_noise,
-    symmetric_noise,
+from ptd_ext.ops.layout import prepare_parts  # noqa: E402
+from ptd_ext.ops.simplex import simplex_projection, simplex_weights  # noqa: E402
+from ptd_ext.transition.anchors import (  # noqa: E402
+    Anchors,
+    class_transition,
+    combine_posteriors,
+    find_anchors,
 )
-from ptd_ext.part_fit import (  # noqa: E402
+from ptd_ext.transition.fit import (  # noqa: E402
     Diagnosis,
     PartFit,
     fit_part_transitions,
 )
-from ptd_ext.part_transition import PartTransition  # noqa: E402
-from ptd_ext.parts import prepare_parts  # noqa: E402
-from ptd_ext.simplex import simplex_projection, simplex_weights  # noqa: E402
-from ptd_ext.simplex_nmf import SimplexNMF  # noqa: E402
-from ptd_ext.visualise import image_grid, part_images, plot_part_images  # noqa: E402
+from ptd_ext.transition.metrics import approximation_error  # noqa: E402
+from ptd_ext.transition.model import PartTransition  # noqa: E402
+from ptd_ext.transition.plot import image_grid, part_images, plot_part_images  # noqa: E402
 
 __version__ = build_info()["version"]
 

@@ -24,8 +24,8 @@ COMMANDS = {
     "compare": ("ptd_ext.train.commands.compare", "train several methods on the same data"),
     "reproduce": ("ptd_ext.train.reproduce.command", "fill a table of the paper"),
     "noise": ("ptd_ext.train.commands.noise", "make noisy labels and keep them in a file"),
-    "info": ("ptd_ext.info", "print what was built and what runs"),
-    "selftest": ("ptd_ext.selftest", "check and time every operator here"),
+    "info": ("ptd_ext.diagnostics.info", "print what was built and what runs"),
+    "selftest": ("ptd_ext.diagnostics.selftest", "check and time every operator here"),
 }
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 CUDA = pytest.param(
     "cuda",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from emulator.operators import emulated
 
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 NAMES = ("logits", "weights", "parts", "slack")
 IMPORTANCES = ("forward", "detached", "attached")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 NAMES = ("logits", "weights", "parts", "slack")

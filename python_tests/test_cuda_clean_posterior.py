@@ -16,7 +16,7 @@ from cuda_cases import (
 )
 from emulator.harness import compiler
 
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 

@@ -7,7 +7,7 @@ import torch
 from emulator.harness import compiler
 from emulator.operators import emulated
 
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),

@@ -12,8 +12,8 @@ from emulator.harness import compiler
 from emulator.operators import emulated
 
 import ptd_ext
-from ptd_ext import reference
-from ptd_ext.simplex import WeightProblem
+from ptd_ext.ops import reference
+from ptd_ext.ops.simplex import WeightProblem
 
 
 @pytest.fixture

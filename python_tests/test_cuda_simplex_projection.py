@@ -6,7 +6,7 @@ from emulator.harness import compiler
 from emulator.operators import emulated
 from torch import inf, nan
 
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found")
 

@@ -7,8 +7,8 @@ import torch
 from emulator.harness import compiler
 from emulator.operators import emulated
 
-from ptd_ext import reference
-from ptd_ext.simplex import WeightProblem
+from ptd_ext.ops import reference
+from ptd_ext.ops.simplex import WeightProblem
 
 pytestmark = [
     pytest.mark.slow,

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from ptd_ext import _C, devices
+from ptd_ext import _C
+from ptd_ext.ops import devices
 
 
 class OnGpu:

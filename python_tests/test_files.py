@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import ptd_ext
-from ptd_ext.whole_files import write_text
+from ptd_ext.utils.atomic_files import write_text
 
 LABELS = torch.arange(60) % 5
 
@@ -134,7 +134,7 @@ def test_the_other_kind(noise, part_transition, tmp_path):
 
 
 def test_a_version_to_come(part_transition, tmp_path, monkeypatch):
-    monkeypatch.setattr("ptd_ext.files._VERSION", 2)
+    monkeypatch.setattr("ptd_ext.utils.tensor_files._VERSION", 2)
     part_transition.save(tmp_path / "new")
     monkeypatch.undo()
     with pytest.raises(ValueError, match="is of version 2; this ptd_ext reads version 1"):

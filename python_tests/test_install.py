@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ptd_ext import _C, _load, info
+from ptd_ext import _C, _load
+from ptd_ext.diagnostics import info
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 REVISED = [loss for loss in LOSSES if loss.name in ("forward", "attached")]
 

@@ -7,7 +7,7 @@ from cases import each_device, peak_bytes
 from scipy import stats
 
 import ptd_ext
-from ptd_ext import noise_logits
+from ptd_ext.noise import _logits as noise_logits
 
 CLASSES = 7
 

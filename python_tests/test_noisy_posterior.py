@@ -7,7 +7,7 @@ import torch
 from cases import assert_same, each_device, make_inputs, peak_bytes
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 
 def fused(inputs):

@@ -8,7 +8,7 @@ import torch
 from cases import each_device, simplex_projection
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 G = torch.Generator().manual_seed(0)
 BASIS = torch.randn(4, 12, generator=G, dtype=torch.float64)
@@ -130,7 +130,7 @@ def test_part_images_read_in_blocks(tmp_path, monkeypatch):
     images = np.memmap(tmp_path / "images", np.uint8, "w+", shape=(50, 4, 4))
     images[:] = np.random.default_rng(0).integers(0, 256, images.shape)
     whole = ptd_ext.part_images(WEIGHTS, images)
-    monkeypatch.setattr("ptd_ext.visualise._BLOCK", 48)
+    monkeypatch.setattr("ptd_ext.transition.plot._BLOCK", 48)
     torch.testing.assert_close(ptd_ext.part_images(WEIGHTS, images), whole)
 
 

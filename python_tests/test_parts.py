@@ -5,7 +5,7 @@ import torch
 from cases import make_inputs
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 
 def loss_of(inputs, parts):

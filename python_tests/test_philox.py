@@ -7,7 +7,8 @@ import torch
 from cases import each_device
 from scipy import stats
 
-from ptd_ext import exact_math, philox
+from ptd_ext.noise import _exact_math as exact_math
+from ptd_ext.noise import _philox as philox
 
 # Of the authors of Philox, for philox4x32-10: counter, key, answer.
 KNOWN = [

@@ -5,7 +5,7 @@ import torch
 from cases import SIZES, assert_same, each_device, each_slack, make_inputs
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 each_size = pytest.mark.parametrize("size", SIZES, ids=str)
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

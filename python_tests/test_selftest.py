@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from ptd_ext import cli, selftest
+from ptd_ext import cli
+from ptd_ext.diagnostics import selftest
 
 SOME = [case for case in selftest.CASES if case.n < 1000 and case.c <= 33]
 

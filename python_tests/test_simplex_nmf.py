@@ -6,9 +6,11 @@ import torch
 from cases import each_device
 
 import ptd_ext
-from ptd_ext import SimplexNMF, _nmf_fit, reference
-from ptd_ext._nmf_rows import open_rows
-from ptd_ext._nmf_steps import Sums, squared_error
+from ptd_ext import SimplexNMF
+from ptd_ext.nmf import _fit as _nmf_fit
+from ptd_ext.nmf._data import open_rows
+from ptd_ext.nmf._updates import Sums, squared_error
+from ptd_ext.ops import reference
 
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 

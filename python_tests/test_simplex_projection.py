@@ -6,7 +6,7 @@ from cases import each_device
 from torch import inf, nan
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 LENGTHS = [1, 2, 3, 7, 10, 16, 20, 31, 33, 100, 255, 256, 257, 1000, 5003]

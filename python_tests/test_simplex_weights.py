@@ -7,8 +7,8 @@ import torch
 from cases import each_device
 
 import ptd_ext
-from ptd_ext import reference
-from ptd_ext.simplex import WeightProblem, eigenvalue_bound
+from ptd_ext.ops import reference
+from ptd_ext.ops.simplex import WeightProblem, eigenvalue_bound
 
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 COUNTS = [1, 2, 3, 5, 7, 10, 16, 20, 33, 64, 256]

@@ -7,7 +7,7 @@ import torch
 from cases import LOSSES, assert_same, each_device, each_loss, make_inputs
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 
 @each_device

@@ -6,7 +6,7 @@ from cases import SIZES, assert_same, each_device, each_loss, each_slack, make_i
 from torch.nn import functional as F
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 DTYPES = [torch.float64, torch.float32]
 

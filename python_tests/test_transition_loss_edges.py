@@ -8,7 +8,7 @@ import torch
 from cases import Inputs, each_device, each_loss, make_inputs
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 INF, NAN = math.inf, math.nan
 

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import torch
 
-from ptd_ext.train.presets import ONE_MATRIX, resolve
-from ptd_ext.train.ranks import Ranks
-from ptd_ext.train.session import Place
+from ptd_ext.train.config.presets import ONE_MATRIX, resolve
+from ptd_ext.train.engine.experiment import Place
+from ptd_ext.utils.distributed import Ranks
 
 CPU = Place(torch.device("cpu"), Ranks())
 

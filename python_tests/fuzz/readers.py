@@ -21,10 +21,10 @@ from fuzz import mutations
 from fuzz.limited import Outcome, judged
 from fuzz.parquet_sample import PARQUET
 from ptd_ext.train import data
-from ptd_ext.train.config import read_config, write_settings
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.config.toml import read_config, write_settings
 from ptd_ext.train.data.formats.parquet_words import read_words
 from ptd_ext.train.networks.weights import load_weights
-from ptd_ext.train.settings import Settings
 
 RANDOM = np.random.default_rng(0)
 LABELS = [3, 1, 4, 1, 5, 9]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 SEED = st.integers(0, 2**32)
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext import reference
+from ptd_ext.ops import reference
 
 
 @cases(150)

@@ -26,9 +26,9 @@ from pathlib import Path
 import torch
 
 from ptd_ext.cli import main as ptd_ext_main
-from ptd_ext.train.problem import load_problem
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.reproduce import workers
-from ptd_ext.train.settings import Settings
 
 # What a run imports on its way; an optimiser's first step imports torch._dynamo.
 ON_THE_WAY = (

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ptd_ext.train.optimise import Schedule, skip_unless
-from ptd_ext.train.settings import Settings
-from ptd_ext.train.stages import Batch, Stage
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.engine.optim import Schedule, skip_unless
+from ptd_ext.train.methods.base import Batch, Stage
 
 
 def stub_run(labels: Tensor, classes: int) -> SimpleNamespace:

@@ -17,7 +17,7 @@ import torch
 from fuzz.limited import MEGABYTE, run_one
 
 from ptd_ext.train import data
-from ptd_ext.train.config import read_config
+from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.networks.weights import load_weights
 
 BATCH = np.zeros((2, 3072), np.uint8)
@@ -127,7 +127,7 @@ def test_a_pickle_that_encodes_the_same_text_again_and_again(tmp_path):
 
 def test_an_archive_of_many_batches(tmp_path, monkeypatch):
     path = tmp_path / "cifar-10-python.tar.gz"
-    monkeypatch.setattr("ptd_ext.train.data.cifar10._MAX_TOTAL", MEGABYTE, raising=False)
+    monkeypatch.setattr("ptd_ext.train.data.sets.cifar10._MAX_TOTAL", MEGABYTE, raising=False)
     batch = bytes(3073 * 100)
     with tarfile.open(path, "w:gz") as archive:
         for name in ("test_batch", *(f"data_batch_{k}" for k in range(5))):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ptd_ext.train import data
-from ptd_ext.train.data import idx
+from ptd_ext.train.data.sets import idx
 
 
 def idx_bytes(array):

@@ -12,7 +12,7 @@ from fuzz.parquet_sample import PARQUET, WORDS
 
 from ptd_ext.train import data
 from ptd_ext.train.data.formats.parquet_words import read_words
-from ptd_ext.train.data.news import words_of
+from ptd_ext.train.data.sets.news import words_of
 
 GLOVE = "the 1 2 3\ncat 4 5 6\nunused 7 7 7\ncaf\u00e9 -1 .5 1e-1\nspace 0 0 1\n"
 HEAD = "Newsgroups: sci.space\nSubject: The\n\tcat's\n\n"

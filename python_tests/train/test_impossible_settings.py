@@ -6,10 +6,10 @@ from training_cases import CPU, flags, quick_settings, quick_values, write_clust
 
 from ptd_ext import SimplexNMF
 from ptd_ext.cli import main
-from ptd_ext.train import steps
-from ptd_ext.train.run import Run
-from ptd_ext.train.session import train
-from ptd_ext.train.settings import Settings
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.trainer import Run
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from train.method_cases import (
     same,
 )
 
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.engine.optim import Schedule
 from ptd_ext.train.methods.disagreement import CoTeachingPlus, Decoupling
 from ptd_ext.train.methods.small_loss import CoTeaching
-from ptd_ext.train.optimise import Schedule
-from ptd_ext.train.settings import Settings
 
 
 def disputed_rows(logits):

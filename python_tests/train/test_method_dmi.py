@@ -17,8 +17,8 @@ from train.method_cases import (
     same,
 )
 
+from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.methods.dmi import FLOOR, DeterminantInformation, determinant
-from ptd_ext.train.settings import Settings
 
 # Rows are multiples of 1/10: ten copies of a sample can carry exactly these shares of labels.
 TENTHS = np.array([[7, 2, 1], [0, 6, 4], [3, 0, 7]])

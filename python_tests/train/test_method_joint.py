@@ -16,8 +16,8 @@ from train.method_cases import (
     stub_run,
 )
 
+from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.methods.joint import JointFinal, JointLabels, joint_loss
-from ptd_ext.train.settings import Settings
 
 
 def loop_loss(logits, soft, alpha, beta):

@@ -17,9 +17,9 @@ from train.method_cases import (
     same,
 )
 
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.engine.optim import Schedule
 from ptd_ext.train.methods.small_loss import CoTeaching, MentorNet
-from ptd_ext.train.optimise import Schedule
-from ptd_ext.train.settings import Settings
 
 
 def small_loss_rows(logits, labels, count):

@@ -7,12 +7,12 @@ import torch
 from torch.nn import functional as F
 from training_cases import CPU, quick_settings, write_clusters
 
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.trainer import Run
 from ptd_ext.train.methods import METHODS, NAMES, stages
-from ptd_ext.train.problem import load_problem
-from ptd_ext.train.run import Run
-from ptd_ext.train.session import train
-from ptd_ext.train.settings import Settings
-from ptd_ext.train.stages import Batch
+from ptd_ext.train.methods.base import Batch
 
 N, C, R = 40, 5, 3
 
@@ -190,7 +190,7 @@ def test_the_transition_is_estimated_from_anchors(clusters):
 
 
 def test_the_optimiser_lives_through_the_epochs_of_a_stage(clusters, monkeypatch):
-    from ptd_ext.train.optimise import Schedule
+    from ptd_ext.train.engine.optim import Schedule
 
     built, build = [], Schedule.build
     monkeypatch.setattr(Schedule, "build", lambda self, p: built.append(self) or build(self, p))

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ptd_ext.train.reproduce import options
-from ptd_ext.train.reproduce.cells import METHODS, Cell, accuracy_grid, differences
-from ptd_ext.train.reproduce.estimate import Estimate
-from ptd_ext.train.reproduce.queue import Queue
+from ptd_ext.train.reproduce.grid import METHODS, Cell, accuracy_grid, differences
+from ptd_ext.train.reproduce.scheduler import Queue
+from ptd_ext.train.reproduce.time_left import Estimate
 
 
 def parse(*argv):
@@ -258,7 +258,7 @@ def test_help_teaches_with_examples(capsys):
 
 
 def test_every_cell_of_every_table_is_one_that_the_driver_can_run():
-    presets = pytest.importorskip("ptd_ext.train.presets")
+    presets = pytest.importorskip("ptd_ext.train.config.presets")
     methods = pytest.importorskip("ptd_ext.train.methods")
     assert set(methods.NAMES) == set(METHODS)
     for table in ("mnist", "fashion_mnist", "svhn", "cifar10", "news", "clothing1m", "ablation"):

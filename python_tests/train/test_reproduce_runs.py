@@ -9,7 +9,7 @@ import types
 import pytest
 
 from ptd_ext.train.reproduce import command, workers
-from ptd_ext.train.reproduce.cells import Cell
+from ptd_ext.train.reproduce.grid import Cell
 
 # A run appends what happens to a journal. FAKE says, by "method/seed", what it does before its end.
 FAKE = r"""
@@ -99,13 +99,13 @@ def _stand_ins(monkeypatch):
         return {name: json.loads(value) for name, _, value in (x.partition(" = ") for x in lines)}
 
     def resolve(config, flags):
-        from ptd_ext.train.settings import Settings
+        from ptd_ext.train.config.settings import Settings
 
         return Settings(**config, **flags)
 
     config.write_config, config.read_config, presets.resolve = write, read, resolve
-    monkeypatch.setitem(sys.modules, "ptd_ext.train.config", config)
-    monkeypatch.setitem(sys.modules, "ptd_ext.train.presets", presets)
+    monkeypatch.setitem(sys.modules, "ptd_ext.train.config.toml", config)
+    monkeypatch.setitem(sys.modules, "ptd_ext.train.config.presets", presets)
 
 
 class Table:
@@ -134,8 +134,8 @@ class Table:
 @pytest.fixture
 def table(tmp_path, monkeypatch, capfd):
     try:
-        import ptd_ext.train.config
-        import ptd_ext.train.presets  # noqa: F401
+        import ptd_ext.train.config.presets
+        import ptd_ext.train.config.toml  # noqa: F401
     except ModuleNotFoundError:
         _stand_ins(monkeypatch)
     script = tmp_path / "fake_train.py"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ptd_ext.train.reproduce import published
-from ptd_ext.train.reproduce.cells import METHODS
+from ptd_ext.train.reproduce.grid import METHODS
 from ptd_ext.train.reproduce.statistics import Summary, p_value, summarise
 
 SYNTHETIC = ("mnist", "fashion_mnist", "svhn", "cifar10", "news")

@@ -11,7 +11,7 @@ from train.test_reproduce_runs import TWO
 from train.test_reproduce_runs import table as table
 
 from ptd_ext.train.reproduce import command, workers
-from ptd_ext.train.reproduce.cells import Cell
+from ptd_ext.train.reproduce.grid import Cell
 
 
 def test_a_failing_cell_is_told_and_the_others_run(table):

@@ -6,12 +6,12 @@ import io
 import pytest
 
 from ptd_ext.train.reproduce import plot
-from ptd_ext.train.reproduce.cells import Cell
+from ptd_ext.train.reproduce.csv_rows import COLUMNS, ablation_csv, accuracy_csv
+from ptd_ext.train.reproduce.formatting import csv_text, duration, markdown_table, p_text
+from ptd_ext.train.reproduce.grid import Cell
 from ptd_ext.train.reproduce.published import accuracy
 from ptd_ext.train.reproduce.results import Result, Results
-from ptd_ext.train.reproduce.rows import COLUMNS, ablation_csv, accuracy_csv
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
-from ptd_ext.train.reproduce.text import csv_text, duration, markdown_table, p_text
 
 
 def result(data, rate, method, seed, percent, *, parts=None, error=None, config=None, **values):

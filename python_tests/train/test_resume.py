@@ -19,7 +19,7 @@ from training_cases import (
 )
 
 from ptd_ext.cli import main
-from ptd_ext.train.session import train
+from ptd_ext.train.engine.experiment import train
 
 # Kills itself with SIGKILL, which no code can soften: at the n-th step, or half-way through the
 # n-th checkpoint's bytes.
@@ -27,7 +27,8 @@ KILLED = """
 import os, signal, sys
 import torch
 from ptd_ext.cli import main
-from ptd_ext.train import checkpoint, steps
+from ptd_ext.train.engine import checkpoint
+from ptd_ext.train.engine import train_step as steps
 
 where, count = sys.argv[1], int(sys.argv[2])
 calls = 0
@@ -110,8 +111,8 @@ def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code
 
 
 def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, monkeypatch):
-    from ptd_ext.train import steps
-    from ptd_ext.train.stopping import Stopped
+    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine.signals import Stopped
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     settings = quick_settings(clusters, method="PTD-R-V")
@@ -135,7 +136,7 @@ def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, 
 
 
 def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
-    from ptd_ext.train import steps
+    from ptd_ext.train.engine import train_step as steps
 
     settings = quick_settings(clusters, method="CE")
     first = train(settings, tmp_path / "run", CPU)
@@ -148,7 +149,7 @@ def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
 @pytest.fixture
 def crashed(clusters, tmp_path, monkeypatch):
     """The folder of a run by cross entropy that crashed in its second epoch."""
-    from ptd_ext.train import steps
+    from ptd_ext.train.engine import train_step as steps
 
     step, calls = steps.Steps.step, []
 

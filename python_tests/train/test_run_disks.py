@@ -11,11 +11,14 @@ import torch
 from training_cases import CPU, flags, outcome, quick_settings, quick_values, write_clusters
 
 from ptd_ext.cli import main
-from ptd_ext.files import write
-from ptd_ext.train import checkpoint, run_folder, session, steps
-from ptd_ext.train.run_folder import claim
-from ptd_ext.train.session import train
-from ptd_ext.whole_files import NotWrittenError, remove_leftovers, whole_file
+from ptd_ext.train.engine import checkpoint
+from ptd_ext.train.engine import experiment as session
+from ptd_ext.train.engine import experiment_folder as run_folder
+from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.experiment_folder import claim
+from ptd_ext.utils.atomic_files import NotWrittenError, remove_leftovers, whole_file
+from ptd_ext.utils.tensor_files import write
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +204,7 @@ def test_a_temporary_file_in_use_is_no_leftover(tmp_path):
 
 def test_a_temporary_file_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
     """Another process looks for leftovers between the making of the file and its lock."""
-    import ptd_ext.whole_files as whole_files
+    import ptd_ext.utils.atomic_files as whole_files
 
     flock, looked = whole_files.fcntl.flock, []
 

@@ -10,15 +10,16 @@ import torch
 from training_cases import CPU, flags, outcome, quick_settings, quick_values, write_clusters
 
 from ptd_ext.cli import main
-from ptd_ext.train import checkpoint, steps
-from ptd_ext.train.config import write_config
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.config.toml import write_config
 from ptd_ext.train.data import ImageFiles
-from ptd_ext.train.presets import resolve
-from ptd_ext.train.problem import Inputs, Problem, Scale
+from ptd_ext.train.data.problem import Inputs, Problem, Scale
+from ptd_ext.train.engine import checkpoint
+from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.reproduce import options as parsing
 from ptd_ext.train.reproduce import workers
-from ptd_ext.train.reproduce.cells import Cell
-from ptd_ext.train.session import train
+from ptd_ext.train.reproduce.grid import Cell
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import torch
 from training_cases import CPU, flags, outcome, quick_settings, quick_values, write_clusters
 
 from ptd_ext.cli import main
-from ptd_ext.train import steps
-from ptd_ext.train.problem import load_problem
-from ptd_ext.train.run import Run
-from ptd_ext.train.session import train
-from ptd_ext.train.stopping import Stopped
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.signals import Stopped
+from ptd_ext.train.engine.trainer import Run
 
 
 @pytest.fixture(scope="module")

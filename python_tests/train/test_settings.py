@@ -5,9 +5,15 @@ import dataclasses
 
 import pytest
 
-from ptd_ext.train.config import add_flags, flags_given, read_config, write_config, write_settings
-from ptd_ext.train.presets import resolve
-from ptd_ext.train.settings import SECTIONS, Settings, describe
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.config.settings import SECTIONS, Settings, describe
+from ptd_ext.train.config.toml import (
+    add_flags,
+    flags_given,
+    read_config,
+    write_config,
+    write_settings,
+)
 
 
 def parse(*arguments):

@@ -10,7 +10,7 @@ from training_cases import flags, quick_values, write_clusters
 
 from ptd_ext import load_noise
 from ptd_ext.cli import main
-from ptd_ext.train.config import read_config
+from ptd_ext.train.config.toml import read_config
 
 pytest.importorskip("sklearn")
 
@@ -75,7 +75,7 @@ def test_compare_goes_on_where_it_was(clusters, tmp_path, capsys, monkeypatch):
     main([*command, "--out", str(tmp_path / "out")])
     first = capsys.readouterr().out
     assert len(list((tmp_path / "out").glob("*/*/result.json"))) == 4
-    from ptd_ext.train import steps
+    from ptd_ext.train.engine import train_step as steps
 
     monkeypatch.setattr(steps.Steps, "step", None)
     main([*command, "--out", str(tmp_path / "out")])

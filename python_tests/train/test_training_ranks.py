@@ -12,9 +12,9 @@ import pytest
 import torch
 from training_cases import CPU, flags, quick_settings, quick_values, write_clusters
 
-from ptd_ext.part_transition import PartTransition
-from ptd_ext.train.config import write_config
-from ptd_ext.train.session import train
+from ptd_ext.train.config.toml import write_config
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.transition.model import PartTransition
 
 pytestmark = pytest.mark.slow
 
@@ -88,8 +88,8 @@ def test_batches_are_normalised_as_a_whole(clusters, tmp_path, monkeypatch):
 
 def test_two_processes_resume(clusters, tmp_path):
     """What one process began, two can end."""
-    from ptd_ext.train import steps
-    from ptd_ext.train.stopping import Stopped
+    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine.signals import Stopped
 
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     settings = quick_settings(clusters, method="CE", checkpoint_steps=7, device="cpu")

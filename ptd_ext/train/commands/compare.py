@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
-from ptd_ext.train.config import add_flags, flags_given, read_config
-from ptd_ext.train.possible import possible_stages
-from ptd_ext.train.presets import ONE_MATRIX, resolve
-from ptd_ext.train.problem import load_problem
-from ptd_ext.train.session import Place, train
-from ptd_ext.train.settings import Settings
+from ptd_ext.train.config.presets import ONE_MATRIX, resolve
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.config.toml import add_flags, flags_given, read_config
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.experiment import Place, train
+from ptd_ext.train.engine.feasibility import possible_stages
 
 DESCRIPTION = """\
 Train several methods on the same noisy data and print mean ± standard deviation over seeds of

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ptd_ext.train.stopping import Stopped
+from ptd_ext.train.engine.signals import Stopped
 
 __all__ = ["told_in_a_sentence"]
 

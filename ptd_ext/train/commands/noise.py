@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ptd_ext.label_noise import LabelNoise, save_noise
+from ptd_ext.noise.labels import LabelNoise, save_noise
 from ptd_ext.train.commands.failures import told_in_a_sentence
-from ptd_ext.train.config import add_flags, flags_given, read_config
-from ptd_ext.train.presets import resolve
-from ptd_ext.train.problem import load_data, make_noise
-from ptd_ext.train.settings import Settings
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.config.toml import add_flags, flags_given, read_config
+from ptd_ext.train.data.problem import load_data, make_noise
 
 DESCRIPTION = """\
 Make noisy labels for a data set and keep them in a safetensors file: labels, the rows that they

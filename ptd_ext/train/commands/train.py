@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
-from ptd_ext.train.config import add_flags, flags_given, read_config, write_config
+from ptd_ext.train.config.presets import ONE_MATRIX, resolve
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.config.toml import add_flags, flags_given, read_config, write_config
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.experiment import Place, train
+from ptd_ext.train.engine.experiment_folder import check_folder, claim, new_folder
+from ptd_ext.train.engine.feasibility import possible_stages
 from ptd_ext.train.methods import NAMES
-from ptd_ext.train.possible import possible_stages
-from ptd_ext.train.presets import ONE_MATRIX, resolve
-from ptd_ext.train.problem import load_problem
-from ptd_ext.train.run_folder import check_folder, claim, new_folder
-from ptd_ext.train.session import Place, train
-from ptd_ext.train.settings import Settings
 
-DEFAULT = Path(__file__).parent.parent / "default.toml"
+DEFAULT = Path(__file__).parent.parent / "config" / "default.toml"
 GIVEN = "given.toml"
 
 DESCRIPTION = """\

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ptd_ext.train.data.arrays import load_npz
-from ptd_ext.train.data.cifar10 import load_cifar10
-from ptd_ext.train.data.clothing1m import load_clothing1m
 from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.digits import load_digits
-from ptd_ext.train.data.human_labels import HUMAN_LABELS, with_labels
-from ptd_ext.train.data.idx import load_fashion_mnist, load_mnist
 from ptd_ext.train.data.image_files import ImageFiles
-from ptd_ext.train.data.image_folder import load_image_folder
 from ptd_ext.train.data.locate import MissingFileError
-from ptd_ext.train.data.news import HEADERS, load_news
-from ptd_ext.train.data.svhn import load_svhn
+from ptd_ext.train.data.sets.arrays import load_npz
+from ptd_ext.train.data.sets.cifar10 import load_cifar10
+from ptd_ext.train.data.sets.clothing1m import load_clothing1m
+from ptd_ext.train.data.sets.digits import load_digits
+from ptd_ext.train.data.sets.human_labels import HUMAN_LABELS, with_labels
+from ptd_ext.train.data.sets.idx import load_fashion_mnist, load_mnist
+from ptd_ext.train.data.sets.image_folder import load_image_folder
+from ptd_ext.train.data.sets.news import HEADERS, load_news
+from ptd_ext.train.data.sets.svhn import load_svhn
 
 __all__ = ["HEADERS", "HUMAN_LABELS", "NAMES", "DataSet", "ImageFiles", "MissingFileError", "load"]
 

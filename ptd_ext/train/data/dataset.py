@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ptd_ext.bounded import shortened
 from ptd_ext.train.data.image_files import ImageFiles
+from ptd_ext.utils.bounded_files import shortened
 
 __all__ = ["MAX_CLASSES", "DataSet", "as_labels", "channel_statistics"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.bounded import ContentError, check_size, reading
+from ptd_ext.utils.bounded_files import ContentError, check_size, reading
 
 __all__ = ["ImageFiles"]
 

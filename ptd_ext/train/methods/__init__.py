@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.disagreement import CoTeachingPlus, Decoupling
 from ptd_ext.train.methods.dmi import DeterminantInformation
 from ptd_ext.train.methods.joint import JointFinal, JointLabels
 from ptd_ext.train.methods.small_loss import CoTeaching, MentorNet
-from ptd_ext.train.methods.transition_losses import CrossEntropy, Revision, Through, WarmUp
-from ptd_ext.train.settings import Settings
-from ptd_ext.train.stages import Stage
+from ptd_ext.train.methods.transition import CrossEntropy, Revision, Through, WarmUp
 
 __all__ = ["METHODS", "NAMES", "stages"]
 

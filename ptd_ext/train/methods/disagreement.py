@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ptd_ext.train.methods.base import Batch
 from ptd_ext.train.methods.small_loss import (
     CoTeaching,
     Selecting,
@@ -12,7 +13,6 @@ from ptd_ext.train.methods.small_loss import (
     kept_share,
     smallest,
 )
-from ptd_ext.train.stages import Batch
 
 __all__ = ["CoTeachingPlus", "Decoupling"]
 

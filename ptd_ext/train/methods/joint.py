@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ptd_ext.train.optimise import Schedule
-from ptd_ext.train.settings import Settings
-from ptd_ext.train.stages import Batch, Stage
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.engine.optim import Schedule
+from ptd_ext.train.methods.base import Batch, Stage
 
 if TYPE_CHECKING:
-    from ptd_ext.train.run import Run
+    from ptd_ext.train.engine.trainer import Run
 
 __all__ = ["JointFinal", "JointLabels", "joint_loss", "soft_cross_entropy"]
 

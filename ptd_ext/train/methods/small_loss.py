@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Tensor
 
-from ptd_ext.functional import forward_loss
-from ptd_ext.train.methods.transition_losses import CrossEntropy
-from ptd_ext.train.settings import Settings
-from ptd_ext.train.stages import Batch
+from ptd_ext.ops.functional import forward_loss
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.methods.base import Batch
+from ptd_ext.train.methods.transition import CrossEntropy
 
 if TYPE_CHECKING:
-    from ptd_ext.train.run import Run
+    from ptd_ext.train.engine.trainer import Run
 
 __all__ = ["CoTeaching", "MentorNet", "Selecting", "kept_share", "mean_over", "smallest"]
 

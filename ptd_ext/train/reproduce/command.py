@@ -12,12 +12,12 @@ from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
 from ptd_ext.train.reproduce import options as parsing
-from ptd_ext.train.reproduce.cells import Cell, differences
-from ptd_ext.train.reproduce.estimate import Estimate
-from ptd_ext.train.reproduce.queue import Queue
+from ptd_ext.train.reproduce.formatting import duration
+from ptd_ext.train.reproduce.grid import Cell, differences
 from ptd_ext.train.reproduce.report import report_ablation, report_accuracy
 from ptd_ext.train.reproduce.results import Result, read_result
-from ptd_ext.train.reproduce.text import duration
+from ptd_ext.train.reproduce.scheduler import Queue
+from ptd_ext.train.reproduce.time_left import Estimate
 from ptd_ext.train.reproduce.workers import Outcome, Workers
 
 __all__ = ["main"]
@@ -70,7 +70,7 @@ def _fill(
 
 def _check(parser: argparse.ArgumentParser, configs: dict[Cell, dict[str, Any]]) -> None:
     """Let a setting that cannot be fail now, once, and not in every cell."""
-    from ptd_ext.train.presets import resolve
+    from ptd_ext.train.config.presets import resolve
 
     for config in configs.values():
         try:
@@ -83,7 +83,7 @@ def _done(
     table: Path, configs: dict[Cell, dict[str, Any]]
 ) -> tuple[list[Cell], dict[Path, list[str]]]:
     """Cells that are done, and the folders of cells that were run or begun with other settings."""
-    from ptd_ext.train.config import read_config
+    from ptd_ext.train.config.toml import read_config
 
     done: list[Cell] = []
     other: dict[Path, list[str]] = {}
@@ -111,9 +111,9 @@ def _other_data(table: Path, configs: dict[Cell, dict[str, Any]], done: list[Cel
 
     One cell tells for all: it was compared like this before every later one was run.
     """
-    from ptd_ext.train.presets import resolve
-    from ptd_ext.train.problem import load_problem
-    from ptd_ext.train.run_folder import read_finished
+    from ptd_ext.train.config.presets import resolve
+    from ptd_ext.train.data.problem import load_problem
+    from ptd_ext.train.engine.experiment_folder import read_finished
 
     for cell in done:
         folder = cell.folder(table)

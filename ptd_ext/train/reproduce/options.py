@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from ptd_ext.train.reproduce.cells import (
+from ptd_ext.train.config.settings import Settings, describe
+from ptd_ext.train.reproduce.grid import (
     ABLATION_METHODS,
     DATA_SETS,
     METHODS,
@@ -16,8 +17,7 @@ from ptd_ext.train.reproduce.cells import (
     ablation_grid,
     accuracy_grid,
 )
-from ptd_ext.train.settings import Settings, describe
-from ptd_ext.train.threads import check_threads
+from ptd_ext.utils.threads import check_threads
 
 __all__ = ["cells", "parse", "parser", "shared"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptd_ext.train.reproduce import published
-from ptd_ext.train.reproduce.cells import METHODS, label
+from ptd_ext.train.reproduce.grid import METHODS, label
 from ptd_ext.train.reproduce.results import Results
 from ptd_ext.train.reproduce.statistics import Summary
 

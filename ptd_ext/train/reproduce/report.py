@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ptd_ext.train.reproduce import plot
-from ptd_ext.train.reproduce.cells import ABLATION_METHODS
+from ptd_ext.train.reproduce.csv_rows import ablation_csv, accuracy_csv
+from ptd_ext.train.reproduce.grid import ABLATION_METHODS
 from ptd_ext.train.reproduce.results import Results, read_results
-from ptd_ext.train.reproduce.rows import ablation_csv, accuracy_csv
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
-from ptd_ext.whole_files import remove_leftovers, whole_file, write_text
+from ptd_ext.utils.atomic_files import remove_leftovers, whole_file, write_text
 
 __all__ = ["report_ablation", "report_accuracy"]
 

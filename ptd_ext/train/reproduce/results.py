@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.reproduce.cells import DATA_SETS, METHODS, Cell, only_where
+from ptd_ext.train.reproduce.grid import DATA_SETS, METHODS, Cell, only_where
 from ptd_ext.train.reproduce.statistics import Summary, summarise
 
 __all__ = ["Result", "Results", "read_result", "read_results"]
@@ -99,7 +99,7 @@ class Results(list[Result]):
 
 def read_result(folder: Path) -> Result:
     """The result of a finished run. A sentence is raised for one that has none, or a broken one."""
-    from ptd_ext.train.config import read_config
+    from ptd_ext.train.config.toml import read_config
 
     path = folder / "result.json"
     try:

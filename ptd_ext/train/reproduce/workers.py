@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.reproduce.cells import Cell
-from ptd_ext.train.reproduce.queue import Queue
+from ptd_ext.train.reproduce.grid import Cell
 from ptd_ext.train.reproduce.results import Result, read_result
+from ptd_ext.train.reproduce.scheduler import Queue
 
 __all__ = ["TRAIN", "Outcome", "Workers"]
 
@@ -100,7 +100,7 @@ class Workers:
         return self._outcome
 
     def _start(self, cell: Cell, queue: Queue) -> None:
-        from ptd_ext.train.config import write_config
+        from ptd_ext.train.config.toml import write_config
 
         folder = cell.folder(self.table)
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptd_ext.bounded import MAX_BYTES, ContentError, read_stream, reading, shortened
+from ptd_ext.utils.bounded_files import MAX_BYTES, ContentError, read_stream, reading, shortened
 
 __all__ = ["read_mat"]
 

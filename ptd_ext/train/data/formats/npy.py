@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ptd_ext.bounded import MAX_BYTES, ContentError, read_bytes, reading, shortened
 from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
+from ptd_ext.utils.bounded_files import MAX_BYTES, ContentError, read_bytes, reading, shortened
 
 __all__ = ["read_npy", "read_npz"]
 

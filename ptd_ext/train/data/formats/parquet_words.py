@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.bounded import read_bytes, reading
+from ptd_ext.utils.bounded_files import read_bytes, reading
 
 __all__ = ["read_words"]
 

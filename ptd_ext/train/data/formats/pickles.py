@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ptd_ext.bounded import ContentError, reading, shortened
+from ptd_ext.utils.bounded_files import ContentError, reading, shortened
 
 __all__ = ["ARRAYS", "Build", "load_pickle", "read_pickle"]
 

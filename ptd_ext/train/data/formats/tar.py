@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.bounded import ContentError, read_stream, reading, shortened
+from ptd_ext.utils.bounded_files import ContentError, read_stream, reading, shortened
 
 __all__ = ["TarLimits", "read_tar"]
 

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.bounded import MAX_BYTES, ContentError, check_size, read_bytes, reading
 from ptd_ext.train.data.formats.pickles import ARRAYS, Build, load_pickle
 from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
+from ptd_ext.utils.bounded_files import MAX_BYTES, ContentError, check_size, read_bytes, reading
 
 __all__ = ["read_torch"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ptd_ext.bounded import ContentError, read_stream
+from ptd_ext.utils.bounded_files import ContentError, read_stream
 
 __all__ = ["check_members", "open_zip", "read_member"]
 

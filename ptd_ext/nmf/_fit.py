@@ -1,0 +1,140 @@
+"""The turns of a fit, and what they leave behind."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ptd_ext.nmf._data import Rows
+from ptd_ext.nmf._init import initial_parts, sample_rows
+from ptd_ext.nmf._ranks import Ranks
+from ptd_ext.nmf._updates import Effort, Sums, squared_error, weight_sweep
+from ptd_ext.utils.params import seed_of
+from ptd_ext.utils.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from ptd_ext.nmf.estimator import SimplexNMF
+
+__all__ = ["Fit"]
+
+# How far beyond the best parts the next weights are sought, in steps of the parts.
+_FIRST_MOMENTUM, _MOST_MOMENTUM = 0.3, 1.0
+
+
+class Fit:
+    """B factorisations of the same rows, from different starts. Whole at any moment."""
+
+    parts: Tensor  # [B, R, D]
+    weights: Tensor  # [B, N, R] of this rank's rows
+    sums: Sums
+    objectives: list[Tensor]  # [B] each
+    error: Tensor  # squared, [B], of parts and weights as they are, or as they last were known
+    n_iter: int
+    interrupted: bool
+
+    def __init__(self, rows: Rows, ranks: Ranks, settings: SimplexNMF) -> None:
+        self._rows, self._ranks, self._settings = rows, ranks, settings
+        count, n_init = settings.n_parts, settings.n_init
+        seed = ranks.agree(seed_of(settings.random_state))
+        sample = sample_rows(rows, ranks, count, seed)
+        self._centre = sample.mean(0).to(rows.device)
+        self.parts = initial_parts(sample, count, n_init, seed).to(rows.device, rows.dtype)
+        self.weights = self.parts.new_full((n_init, rows.count(), count), 1 / count)
+        self._spare = torch.empty_like(self.weights)
+        self._momentum = self.parts.new_full((n_init,), _FIRST_MOMENTUM, dtype=torch.float64)
+        self.sums = Sums.zeros(self.parts)
+        self.objectives = []
+        self.error = torch.full((n_init,), torch.nan, dtype=torch.float64, device=rows.device)
+        self.n_iter = 0
+        self.interrupted = False
+
+    def run(self, effort: Effort, final: Effort) -> None:
+        """All turns, then final weights for the parts that came of them."""
+        settings = self._settings
+        turns = ProgressBar(range(1, settings.max_iter + 1), settings.progress, "SimplexNMF")
+        try:
+            for turn in turns:
+                (self._turn if self.objectives else self._first_turn)(effort)
+                self.n_iter = turn
+                turns.tell(error=f"{self.error.min().sqrt():.6g}")
+                if self._has_converged():
+                    break
+            self._finish(final)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            warnings.warn(
+                f"Interrupted: SimplexNMF keeps what {self.n_iter} turns have found.", stacklevel=4
+            )
+        finally:
+            turns.close()
+
+    def best(self) -> int:
+        """The factorisation of the least objective."""
+        penalty = self.sums.penalty(self.parts, self._settings.compactness)
+        objective = self.error + penalty
+        return int(objective.nan_to_num(torch.inf).argmin())
+
+    def _first_turn(self, effort: Effort) -> None:
+        sums, spread = weight_sweep(
+            self._rows, self.parts, self.weights, effort, self._centre, self._spare
+        )
+        self._spread = self._ranks.sum_(spread)
+        if not self._spread.isfinite():
+            raise ValueError("X holds NaN or infinity.")
+        sums = sums.over(self._ranks)
+        self.objectives.append(self._objective(sums, self.parts))
+        self._accept(sums, self._best_parts(sums))
+
+    def _turn(self, effort: Effort) -> None:
+        """Weights for parts a little beyond the last ones, on the way they went; then best parts.
+
+        Turns alone crawl along narrow valleys. Beyond the best parts the objective is no longer
+        sure to fall, so that a factorisation for which it rose takes the plain turn instead.
+        """
+        ahead = self._momentum[:, None, None] * (self.parts - self._before).double()
+        sums = self._sweep((self.parts + ahead).to(self.parts.dtype), effort)
+        parts = self._best_parts(sums)
+        worse = ~(self._objective(sums, parts) <= self.objectives[-1])
+        self._momentum = torch.where(
+            worse, self._momentum / 2, (self._momentum * 1.1).clamp(max=_MOST_MOMENTUM)
+        )
+        if worse.any():
+            kept, kept_parts, kept_weights = sums, parts, self._spare.clone()
+            sums = self._sweep(self.parts, effort)
+            parts = self._best_parts(sums)
+            pick = worse[:, None, None]
+            self._spare = torch.where(pick, self._spare, kept_weights)
+            sums = Sums(*(torch.where(pick, a, b) for a, b in zip(sums, kept, strict=True)))
+            parts = torch.where(pick, parts, kept_parts)
+        self._accept(sums, parts)
+
+    def _sweep(self, parts: Tensor, effort: Effort) -> Sums:
+        """Weights for these parts, in spare memory: those at hand stay until they are beaten."""
+        sums, _ = weight_sweep(self._rows, parts, self.weights, effort, improved=self._spare)
+        return sums.over(self._ranks)
+
+    def _accept(self, sums: Sums, parts: Tensor) -> None:
+        self._before, self.parts, self.sums = self.parts, parts, sums
+        self.weights, self._spare = self._spare, self.weights
+        self.error = sums.error(parts, self._centre, self._spread)
+        self.objectives.append(self._objective(sums, parts))
+
+    def _best_parts(self, sums: Sums) -> Tensor:
+        return sums.best_parts(self.parts, self._settings.compactness)
+
+    def _objective(self, sums: Sums, parts: Tensor) -> Tensor:
+        error = sums.error(parts, self._centre, self._spread)
+        return error + sums.penalty(parts, self._settings.compactness)
+
+    def _has_converged(self) -> bool:
+        drop = self.objectives[-2] - self.objectives[-1]
+        tol = self._settings.tol
+        return tol > 0 and bool((drop <= tol * self.objectives[0]).all())
+
+    def _finish(self, final: Effort) -> None:
+        sums, _ = weight_sweep(self._rows, self.parts, self.weights, final)
+        self.sums = sums.over(self._ranks)
+        self.error = self._ranks.sum_(squared_error(self._rows, self.parts, self.weights))

@@ -1,0 +1,13 @@
+"""Label noise to experiment with, and its files."""
+
+from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise, symmetric_noise
+from ptd_ext.noise.labels import LabelNoise, load_noise, save_noise
+
+__all__ = [
+    "LabelNoise",
+    "instance_dependent_noise",
+    "load_noise",
+    "pairwise_noise",
+    "save_noise",
+    "symmetric_noise",
+]

@@ -1,0 +1,202 @@
+"""Label noise to experiment with: instance-dependent (Algorithm 2), symmetric and pairwise.
+
+Every random number is a function of the seed and the sample's id (`_philox`), and all
+arithmetic between it and the label is exact or rounded in one way only (`_exact_math`,
+`_logits`). The order of the samples, how they are split into batches or over
+ranks, the number of threads and the device therefore change no label and no bit of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ptd_ext.noise import _exact_math as exact_math
+from ptd_ext.noise import _philox as philox
+from ptd_ext.noise._logits import NoiseInputs, noise_logits
+from ptd_ext.noise.labels import LabelNoise
+from ptd_ext.utils.ids import as_ids, as_labels
+
+__all__ = ["instance_dependent_noise", "pairwise_noise", "symmetric_noise"]
+
+_RATE_STREAM, _LABEL_STREAM = 1, 2
+_SCORE_BITS = 40  # softmax as whole numbers, the largest of them 2⁴⁰: their sum is exact
+_PANEL = 1 << 22  # entries of an [n, C] block at once
+
+# Samples at these positions, all of this class → whole numbers [n, C] in proportion to which the
+# wrong labels are drawn; zero for the class itself.
+_Scores = Callable[[Tensor, int], Tensor]
+
+
+def instance_dependent_noise(
+    features: Any,
+    labels: Any,
+    rate: float,
+    *,
+    seed: int,
+    classes: int | None = None,
+    ids: Any = None,
+    inputs: Literal["raw", "standardised"] = "raw",
+    statistics: tuple[Any, Any] | None = None,
+    rate_std: float = 0.1,
+) -> LabelNoise:
+    r"""Labels that are wrong in a way that depends on the sample (Algorithm 2 of the paper).
+
+    For a sample x of class y::
+
+        q ~ N(rate, rate_std²) restricted to [0, 1]     its probability of a wrong label
+        z = x · w_y with z_y = −∞                       w_y [D, C] standard normal, one per class
+        p = q · softmax(z), p_y = 1 − q                 the row that its label is drawn from
+
+    The restriction to [0, 1] raises the mean of q where the rate is small: "10 %" means 12.9 %,
+    "20 %" 20.6 %. The realised rate is in the result.
+
+    Args:
+        features: x, [N, D] or [N, …]: a tensor, an array or a memory map, read in blocks.
+        labels: y, [N], the clean labels.
+        rate: the mean of q before it is restricted.
+        seed: 0 to 2⁶⁴ − 1.
+        classes: C; by default the largest label plus one. Give it for a shard.
+        ids: the samples' ids, [N]; by default 0 … N−1. Give them for a shard or shuffled data.
+        inputs: "raw" takes x as it comes, as the authors do with pixels 0 … 255, which makes the
+            softmax nearly one-hot: z has the standard deviation ‖x‖. "standardised" takes
+            (x − mean)/std, which is softer, yet sharp too where D is large.
+        statistics: (mean, std) for "standardised": numbers or arrays that broadcast against a
+            sample. By default those of all entries of `features`, to six digits; give those of
+            the whole for a shard. A larger std makes softer noise.
+        rate_std: the standard deviation of q before it is restricted, at most 1; 0 for one rate.
+
+    Returns:
+        Noisy labels, the rows p, and what they were made with, on the device of `labels`.
+    """
+    labels, classes = as_labels(labels, classes)
+    _check_fraction(rate_std, "rate_std")
+    if inputs not in ("raw", "standardised"):
+        raise ValueError(f'inputs must be "raw" or "standardised"; got {inputs!r}.')
+    if inputs == "raw" and statistics is not None:
+        raise ValueError('statistics need inputs="standardised"; got inputs="raw".')
+    source = NoiseInputs(features)
+    if source.samples != len(labels):
+        raise ValueError(
+            f"features must have one row per label, {len(labels)}; got {source.samples}."
+        )
+    settings: dict[str, Any] = {"rate_std": float(rate_std), "inputs": inputs}
+    if inputs == "standardised" and len(labels):
+        statistics = source.statistics() if statistics is None else statistics
+        source = NoiseInputs(features, statistics)
+        settings |= {"mean": _plain(statistics[0]), "std": _plain(statistics[1])}
+
+    def scores(rows: Tensor, label: int) -> Tensor:
+        logits = noise_logits(source, rows, label, classes, seed)
+        logits[:, label] = -torch.inf
+        gap = logits - logits.amax(1, keepdim=True)
+        # exp(−30) is less than half of 2⁻⁴⁰.
+        return (exact_math.exp(gap.clamp(min=-30)) * 2.0**_SCORE_BITS).round_().long()
+
+    return _noise("instance", labels, classes, rate, rate_std, seed, ids, scores, settings)
+
+
+def symmetric_noise(
+    labels: Any, rate: float, *, seed: int, classes: int | None = None, ids: Any = None
+) -> LabelNoise:
+    """With probability `rate` the label is wrong, and then any other one: p_k = rate/(C − 1).
+
+    Arguments as in :func:`instance_dependent_noise`.
+    """
+    labels, classes = as_labels(labels, classes)
+
+    def scores(rows: Tensor, label: int) -> Tensor:
+        return torch.ones(len(rows), classes, dtype=torch.int64, device=rows.device)
+
+    return _noise("symmetric", labels, classes, rate, 0.0, seed, ids, scores, {})
+
+
+def pairwise_noise(
+    labels: Any, rate: float, *, seed: int, classes: int | None = None, ids: Any = None
+) -> LabelNoise:
+    """With probability `rate` the label is the next class, y + 1 modulo C.
+
+    Arguments as in :func:`instance_dependent_noise`.
+    """
+    labels, classes = as_labels(labels, classes)
+
+    def scores(rows: Tensor, label: int) -> Tensor:
+        found = torch.zeros(len(rows), classes, dtype=torch.int64, device=rows.device)
+        found[:, (label + 1) % classes] = 1
+        return found
+
+    return _noise("pairwise", labels, classes, rate, 0.0, seed, ids, scores, {})
+
+
+def _noise(
+    kind: str,
+    labels: Tensor,
+    classes: int,
+    rate: float,
+    rate_std: float,
+    seed: int,
+    ids: Any,
+    scores: _Scores,
+    settings: dict[str, Any],
+) -> LabelNoise:
+    """Class by class, in panels: scores, flip rates, rows, labels."""
+    _check_fraction(rate, "rate")
+    seed = philox.check_seed(seed)
+    ids = as_ids(ids, len(labels), labels.device)
+    noisy = torch.empty_like(labels)
+    rows = torch.empty(len(labels), classes, device=labels.device)
+    for label in labels.unique().tolist():
+        members = (labels == label).nonzero()[:, 0]
+        for panel in members.split(max(1, _PANEL // classes)):
+            score = scores(panel, label).to(labels.device)
+            score[:, label] = 0
+            flip_rate = _flip_rates(ids[panel], rate, rate_std, seed)
+            row = flip_rate[:, None] * (score.double() / score.sum(1, keepdim=True).double())
+            row[:, label] = 1 - flip_rate
+            rows[panel] = row.float()
+            noisy[panel] = _draw(score, flip_rate, label, ids[panel], seed)
+    settings = {"rate": float(rate), "seed": seed} | settings
+    return LabelNoise(noisy, labels, rows, ids, kind, settings)
+
+
+def _flip_rates(ids: Tensor, rate: float, std: float, seed: int) -> Tensor:
+    """N(rate, std²) restricted to [0, 1]: drawn again until inside, from counter (id, attempt)."""
+    rates = torch.full(ids.shape, float(rate), dtype=torch.float64, device=ids.device)
+    if std == 0:
+        return rates
+    waiting = torch.arange(len(ids), device=ids.device)
+    attempt = 0
+    while len(waiting):
+        first, second, *_ = _sample_words(seed, ids[waiting], attempt, _RATE_STREAM)
+        drawn = philox.normals(first, second)[0] * std + rate
+        inside = (drawn >= 0) & (drawn <= 1)
+        rates[waiting[inside]] = drawn[inside]
+        waiting = waiting[~inside]
+        attempt += 1
+    return rates
+
+
+def _draw(score: Tensor, flip_rate: Tensor, label: int, ids: Tensor, seed: int) -> Tensor:
+    """Wrong with probability `flip_rate`, and then k with probability score_k / Σ score."""
+    a, b, c, d = _sample_words(seed, ids, 0, _LABEL_STREAM)
+    total = score.sum(1)
+    target = (philox.uniforms(c, d) * total.double()).floor().long().minimum(total - 1)
+    other = (score.cumsum(1) <= target[:, None]).sum(1)
+    return torch.where(philox.uniforms(a, b) < flip_rate, other, label)
+
+
+def _sample_words(seed: int, ids: Tensor, index: int, stream: int) -> tuple[Tensor, ...]:
+    return philox.words(seed, ids & 0xFFFFFFFF, ids >> 32, index, stream)
+
+
+def _check_fraction(value: float, name: str) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be from 0 to 1; got {value}.")
+
+
+def _plain(value: Any) -> Any:
+    """As numbers and lists, for the file."""
+    return torch.as_tensor(value, dtype=torch.float64).tolist()

@@ -1,0 +1,100 @@
+"""A set of noisy labels with what it was drawn from, and its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ptd_ext.utils import tensor_files as files
+from ptd_ext.utils.ids import as_ids, as_labels, as_rows
+
+__all__ = ["LabelNoise", "load_noise", "save_noise"]
+
+_FORMAT = "label noise"
+_TENSORS = ("noisy_labels", "labels", "rows", "ids")
+# Sums of float32 probabilities may be off 1 by this much; those of 3,000 classes are by 1e-6.
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class LabelNoise:
+    """Noisy labels of N samples in C classes.
+
+    Attributes:
+        noisy_labels: ȳ, [N].
+        labels: y, [N], the clean ones.
+        rows: p, float32 [N, C]: ȳ was drawn from row n, which is row y of T(x).
+        ids: [N], the samples' ids.
+        kind: "instance", "symmetric" or "pairwise".
+        settings: rate, seed and what else it was made with.
+    """
+
+    noisy_labels: Tensor = field(repr=False)
+    labels: Tensor = field(repr=False)
+    rows: Tensor = field(repr=False)
+    ids: Tensor = field(repr=False)
+    kind: str
+    settings: dict[str, Any]
+
+    @property
+    def classes(self) -> int:
+        """C."""
+        return self.rows.shape[1]
+
+    @property
+    def realised_rate(self) -> float:
+        """The share of labels that are wrong."""
+        return (self.noisy_labels != self.labels).double().mean().item()
+
+    @property
+    def expected_rate(self) -> float:
+        """The mean of 1 − p_y: what the realised rate is a draw of."""
+        kept = self.rows.gather(1, self.labels[:, None]).double()
+        return (1 - kept).mean().item()
+
+    @property
+    def confusion(self) -> Tensor:
+        """Counts [C, C]: entry (i, k) samples of class i carry the label k."""
+        pairs = self.labels * self.classes + self.noisy_labels
+        return pairs.bincount(minlength=self.classes**2).view(self.classes, self.classes)
+
+
+def save_noise(noise: LabelNoise, path: str | PathLike[str]) -> None:
+    """Write everything in `noise` to a safetensors file, which is there whole or not at all."""
+    tensors = {name: getattr(noise, name) for name in _TENSORS}
+    files.write(path, _FORMAT, tensors, {"kind": noise.kind, "settings": noise.settings})
+
+
+def load_noise(path: str | PathLike[str]) -> LabelNoise:
+    """Read what :func:`save_noise` wrote; a wrong or damaged file is refused with a sentence."""
+    tensors, about = files.read(path, _FORMAT, _TENSORS)
+    try:
+        return _checked(tensors, about)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} holds no usable {_FORMAT}: {error}") from None
+
+
+def _checked(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelNoise:
+    rows = as_rows(tensors["rows"], "rows")
+    samples, classes = rows.shape
+    for name in ("labels", "noisy_labels"):
+        tensors[name], _ = as_labels(tensors[name], classes)
+        if len(tensors[name]) != samples:
+            raise ValueError(f"{name} must be [{samples}]; got {list(tensors[name].shape)}.")
+    tensors["ids"] = as_ids(tensors["ids"], samples, torch.device("cpu"))
+    off = (rows < 0).any(1) | ((rows.sum(1, dtype=torch.float64) - 1).abs() > _TOLERANCE)
+    if off.any():
+        first = int(off.nonzero()[0])
+        raise ValueError(
+            f"rows must be probabilities; row {first} has the sum {float(rows[first].sum()):.6g} "
+            f"and the smallest entry {float(rows[first].min()):.6g}."
+        )
+    kind, settings = about.get("kind"), about.get("settings")
+    if not isinstance(kind, str) or not isinstance(settings, dict):
+        raise ValueError("its header must give the kind of noise and its settings.")
+    tensors = {name: tensors[name] for name in _TENSORS}
+    return LabelNoise(**tensors, kind=kind, settings=settings)

@@ -1,0 +1,327 @@
+"""The public functions. Argument shapes: N samples, C classes, R parts.
+
+=================  ===========  ==================================================================
+``logits`` z       [N, C]       float32, float64, float16 or bfloat16; g = softmax(z)
+``noisy_labels`` ȳ [N]          int64 or int32
+``weights`` h      [N, R]       every row on the simplex; None with ``parts`` [C, C]
+``parts`` P        [R, C, C]    every row on the simplex
+``slack`` ΔT       [C, C]       free
+=================  ===========  ==================================================================
+
+T(x) = Σⱼ hⱼ Pʲ, and with ``slack`` T(x) + ΔT, clamped at zero and divided by its row sums. Entry
+(i, k) is the probability that a sample of class i carries the label k.
+
+Half-precision logits are accumulated in float32, results are float32 or, for float64 logits,
+float64, and gradients have the type of their tensor. ``weights``, ``parts`` and ``slack`` may be of
+any floating-point type and are cast to the type of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ptd_ext.ops import reference
+from ptd_ext.ops._register import (
+    ATTACHED,
+    CLEAN_POSTERIOR,
+    DETACHED,
+    FORWARD,
+    NOISY_POSTERIOR,
+    REDUCTIONS,
+    TRANSITION_LOSS,
+    FusedOp,
+    backward,
+)
+from ptd_ext.ops._transforms import transformed
+from ptd_ext.ops.checks import (
+    FLOATING,
+    check_importance,
+    check_reduction,
+    check_smoothing,
+    check_tensors,
+    check_transition,
+    validate_batch,
+    validate_labels,
+)
+from ptd_ext.ops.devices import check_device
+from ptd_ext.ops.layout import prepare_parts
+
+__all__ = [
+    "clean_posterior",
+    "forward_loss",
+    "noisy_posterior",
+    "project_transition",
+    "reweight_loss",
+    "transition_matrix",
+]
+
+Reduction = Literal["none", "mean", "sum"]
+
+
+def forward_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    reduction: Reduction = "mean",
+    ignore_index: int = -100,
+    class_weight: Tensor | None = None,
+    smoothing: float = 1e-8,
+    validate: bool = False,
+) -> Tensor:
+    r"""The forward-corrected loss, −log (T(x)ᵀg)_ȳ.
+
+    Computed as ``logsumexp(z) − logsumexp(z + log u)``, where u is column ȳ of T(x): the only part
+    of T(x) that is formed, unless ``slack`` makes every row's sum matter.
+
+    Args:
+        logits: z, [N, C].
+        noisy_labels: ȳ, [N].
+        weights: h(x), [N, R]; None for one class-dependent matrix.
+        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
+        slack: ΔT, [C, C].
+        reduction: "none", "mean" or "sum". As in ``F.cross_entropy`` the mean divides by the
+            class weight of the samples that were counted.
+        ignore_index: samples with this label do not count.
+        class_weight: [C], the weight of a sample by its noisy label; not differentiated.
+        smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
+            With 0, columns of T(x) may be as small as they like; gradients of ``weights``,
+            ``parts`` and ``slack`` that the type cannot hold come out infinite or NaN.
+        validate: check the values too (labels on a GPU; weights and parts that are negative, not
+            finite or do not sum to one), at the price of a synchronisation.
+    """
+    return _transition_loss(
+        logits, noisy_labels, weights, parts, slack, class_weight,
+        (FORWARD, None), reduction, ignore_index, smoothing, validate,
+    )  # fmt: skip
+
+
+def reweight_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    importance: Literal["detached", "attached"] = "detached",
+    max_importance: float | None = None,
+    reduction: Reduction = "mean",
+    ignore_index: int = -100,
+    class_weight: Tensor | None = None,
+    smoothing: float = 1e-8,
+    validate: bool = False,
+) -> Tensor:
+    r"""The importance-reweighted loss, β · (−log g_ȳ) with β = g_ȳ / (T(x)ᵀg)_ȳ.
+
+    Args:
+        logits: z, [N, C].
+        noisy_labels: ȳ, [N].
+        weights: h(x), [N, R]; None for one class-dependent matrix.
+        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
+        slack: ΔT, [C, C].
+        importance: "detached" takes β as a constant. "attached" differentiates it, the only form
+            that gives ``slack``, ``weights`` and ``parts`` a gradient; it has a spurious minimum
+            at g_ȳ → 0, against which ``max_importance`` helps.
+        max_importance: an upper bound on β.
+        reduction: as in :func:`forward_loss`.
+        ignore_index: as in :func:`forward_loss`.
+        class_weight: as in :func:`forward_loss`.
+        smoothing: as in :func:`forward_loss`; with 0, a β that the type cannot hold is infinite,
+            and its loss is infinite or NaN.
+        validate: as in :func:`forward_loss`.
+    """
+    check_importance(importance, max_importance)
+    kind = DETACHED if importance == "detached" else ATTACHED
+    return _transition_loss(
+        logits, noisy_labels, weights, parts, slack, class_weight,
+        (kind, max_importance), reduction, ignore_index, smoothing, validate,
+    )  # fmt: skip
+
+
+def noisy_posterior(
+    logits: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    validate: bool = False,
+) -> Tensor:
+    """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
+
+
+def clean_posterior(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    smoothing: float = 1e-8,
+    validate: bool = False,
+) -> Tensor:
+    """P(Y | x, ȳ) ∝ g ⊙ column ȳ of T(x), [N, C]: what the true label is, given the noisy one.
+
+    A sample whose label is ``ignore_index`` keeps its softmax. ``smoothing`` as in
+    :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
+    """
+    check_smoothing(smoothing)
+    check_tensors(noisy_labels=noisy_labels)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    if validate:
+        validate_labels(noisy_labels, logits, ignore_index)
+    tensors = (logits, noisy_labels, weights, parts, slack)
+    return _apply(CLEAN_POSTERIOR, tensors, (ignore_index, smoothing))
+
+
+def transition_matrix(
+    weights: Tensor | None, parts: Tensor, slack: Tensor | None = None, *, validate: bool = False
+) -> Tensor:
+    """T(x) = Σⱼ hⱼ Pʲ, [N, C, C] ([C, C] without weights); revised where ``slack`` is given.
+
+    For looking at, or for a loss of your own: the losses here never form it.
+    """
+    check_transition(weights, parts, slack)
+    if validate:
+        validate_batch(weights, parts, slack)
+    dtype = torch.float32
+    for tensor in (weights, parts, slack):
+        dtype = dtype if tensor is None else torch.promote_types(dtype, tensor.dtype)
+    parts = parts.to(dtype)
+    if weights is None:
+        matrix = parts.reshape(parts.shape[-2:])
+    else:
+        # A product of [N, R] and [R, C²] is what torch does best, and autocast would do halfway.
+        with torch.autocast(parts.device.type, enabled=False):
+            matrix = torch.tensordot(weights.to(dtype), parts, dims=1)
+    return matrix if slack is None else project_transition(matrix + slack.to(dtype))
+
+
+def project_transition(matrix: Tensor) -> Tensor:
+    """Clamp […, C, C] at zero and divide every row by its sum.
+
+    A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
+    """
+    check_tensors(matrix=matrix)
+    check_device(matrix)
+    if matrix.dtype in (torch.float16, torch.bfloat16):
+        matrix = matrix.float()
+    if torch._C._are_functorch_transforms_active():
+        return reference.project_transition(matrix)  # which can be transformed in every way
+    if torch.compiler.is_compiling():
+        return torch.ops.ptd_ext.project_transition(matrix)
+    return _Projection.apply(matrix)
+
+
+def _transition_loss(
+    logits: Tensor,
+    noisy_labels: Tensor,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None,
+    class_weight: Tensor | None,
+    importance: tuple[int, float | None],
+    reduction: str,
+    ignore_index: int,
+    smoothing: float,
+    validate: bool,
+) -> Tensor:
+    check_reduction(reduction)
+    check_smoothing(smoothing)
+    check_tensors(noisy_labels=noisy_labels, class_weight=class_weight)
+    weights, parts, slack = _transition(logits, weights, parts, slack, validate)
+    if class_weight is not None:
+        if class_weight.requires_grad:
+            raise ValueError("class_weight must not require a gradient: it is not differentiated.")
+        class_weight = _cast(class_weight, parts.dtype, "class_weight")
+    if validate:
+        validate_labels(noisy_labels, logits, ignore_index)
+    tensors = (logits, noisy_labels, weights, parts, slack, class_weight)
+    options = (*importance, REDUCTIONS[reduction], ignore_index, smoothing)
+    return _apply(TRANSITION_LOSS, tensors, options)
+
+
+def _transition(
+    logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """Weights, parts in column layout and slack, in the type the logits are accumulated in."""
+    check_tensors(logits=logits, weights=weights, parts=parts, slack=slack)
+    check_device(logits)
+    if validate:
+        validate_batch(weights, parts, slack)
+    dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
+    if parts.dtype is not dtype:
+        parts = _cast(parts, dtype, "parts")
+    if weights is not None and weights.dtype is not dtype:
+        weights = _cast(weights, dtype, "weights")
+    if slack is not None and slack.dtype is not dtype:
+        slack = _cast(slack, dtype, "slack")
+    return weights, prepare_parts(parts), slack
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
+    """To the type the logits are accumulated in; estimates made with NumPy come in float64."""
+    if tensor.dtype not in FLOATING:
+        raise TypeError(
+            f"{name} must be float32, float64, float16 or bfloat16; got {tensor.dtype}."
+        )
+    return tensor.to(dtype)
+
+
+def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...]) -> Tensor:
+    """The operator's result, by the shortest way to it.
+
+    The dispatcher's way through Python-registered gradients costs more than a small batch's
+    arithmetic. Where nothing else is listening (a compiler, a functorch transform), the same
+    gradients are attached directly.
+    """
+    if torch.compiler.is_compiling():
+        return op.forward_op(*tensors, *options)[0]
+    if torch._C._are_functorch_transforms_active():
+        return transformed(op).apply(*tensors, *options)[0]
+    return _DIRECT[op.name](*tensors, options)
+
+
+def _direct(op: FusedOp) -> Callable[..., Tensor]:
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        *tensors, options = arguments
+        with torch._C._AutoDispatchBelowAutograd():
+            result, *saved = op.forward_op(*tensors, *options)
+        ctx.save_for_backward(*tensors, *saved)
+        ctx.options = options
+        return result
+
+    def back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph: this gradient is differentiated in turn
+            return backward(op, ctx, grad)
+        with torch._C._AutoDispatchBelowAutograd():
+            return backward(op, ctx, grad)
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(back)}
+    function = type(op.name, (torch.autograd.Function,), methods)
+    # Function.apply looks for functorch's wrappers first, which _apply has ruled out.
+    return super(torch.autograd.Function, function).apply
+
+
+class _Projection(torch.autograd.Function):
+    """project_transition; unlike the bare operator it refuses forward-mode differentiation."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        ctx.save_for_backward(matrix)
+        return torch.ops.ptd_ext.project_transition(matrix)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return torch.ops.ptd_ext.project_transition_backward(grad, *ctx.saved_tensors)
+
+
+_DIRECT = {op.name: _direct(op) for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR)}

@@ -1,0 +1,1 @@
+"""Settings: their fields, presets, flags and TOML files."""

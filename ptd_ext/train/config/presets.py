@@ -1,0 +1,129 @@
+"""Which settings a data set, a preset and a method ask for, and how they are layered.
+
+The paper gives the networks, the number of parts comes from the authors' code, and the baselines'
+figures from their reference implementations. "fast" shortens every schedule to minutes on a CPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptd_ext.train.config.settings import Settings
+
+__all__ = ["ONE_MATRIX", "resolve"]
+
+Layer = dict[str, Any]
+
+_PAPER_SGD: Layer = {"optimiser": "sgd", "lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
+
+# Keyed by data set: what it asks for under either preset.
+_DATA: dict[str, Layer] = {
+    "digits": {"network": "mlp"},
+    "mnist": {"network": "lenet5", "parts": 10},
+    "fashion_mnist": {"network": "resnet18", "parts": 10},
+    "svhn": {"network": "resnet34", "parts": 10},
+    "cifar10": {"network": "resnet34", "parts": 20, "disagreement_start": 20},
+    "news": {"network": "news_conv", "parts": 10},
+    "clothing1m": {
+        "network": "resnet50",
+        "noise": "none",
+        "batch_size": 32,
+        "lr": 1e-3,
+        "weight_decay": 1e-3,
+        "epochs": 10,
+        "milestones": (5,),
+        "warm_up_epochs": 5,
+        "joint_epochs": 10,
+        "joint_soft_from": 4,
+        "joint_average": 5,
+        "joint_final_epochs": 10,
+        "dmi_epochs": 10,
+    },
+    # One's own data come with labels as they are.
+    "npz": {"network": "mlp", "noise": "none"},
+    "image_folder": {"network": "resnet50", "noise": "none", "batch_size": 32},
+}
+
+_SMALL_LOSS: Layer = {"optimiser": "adam", "lr": 1e-3, "weight_decay": 0.0, "schedule": "linear"}
+_SMALL_LOSS_METHODS = ("Decoupling", "MentorNet", "Co-teaching", "Co-teaching+")
+
+ONE_MATRIX = ("Forward", "Reweight", "T-Revision", "Forward-band", "Reweight-band")
+
+# Keyed by method: what it asks for under either preset.
+_METHOD: dict[str, Layer] = {
+    **dict.fromkeys(_SMALL_LOSS_METHODS, _SMALL_LOSS),
+    **{
+        method: {
+            "parts": 1,
+            "anchor_rule": "percentile",
+            "anchor_count": 1,
+            "anchor_band": (97.0, 97.0),
+        }
+        for method in ("Forward", "Reweight", "T-Revision")
+    },
+    **{method: {"parts": 1} for method in ("Forward-band", "Reweight-band")},
+}
+
+_FAST: Layer = {
+    **_PAPER_SGD,
+    "epochs": 10,
+    "milestones": (6, 9),
+    "warm_up_epochs": 8,
+    "revision_epochs": 4,
+    "ramp_epochs": 3,
+    "disagreement_start": 0,
+    "disagreement_free_steps": 500,
+    "joint_epochs": 8,
+    "joint_soft_from": 4,
+    "joint_average": 3,
+    "joint_final_epochs": 6,
+    "dmi_epochs": 4,
+}
+
+# Keyed by data set: what differs from _FAST there.
+_FAST_DATA: dict[str, Layer] = {
+    "fashion_mnist": {"network": "lenet5"},
+    "cifar10": {"disagreement_start": 0},
+    "digits": {
+        "epochs": 60,
+        "milestones": (40, 50),
+        "warm_up_epochs": 40,
+        "revision_epochs": 20,
+        "joint_epochs": 60,
+        "joint_soft_from": 30,
+        "joint_average": 10,
+        "joint_final_epochs": 40,
+        "ramp_epochs": 10,
+        # 144 validation samples tell epochs apart by likelihood, not by how many are right.
+        "select": "likelihood",
+    },
+}
+
+_PRESETS: dict[str, tuple[Layer, dict[str, Layer]]] = {
+    "paper": (_PAPER_SGD, {}),
+    "fast": (_FAST, _FAST_DATA),
+}
+
+
+def resolve(config: Layer, flags: Layer) -> Settings:
+    """Every setting: defaults, then data set, preset, method, configuration file and flags."""
+    given = {**config, **flags}
+    chosen = Settings(
+        **{name: given[name] for name in ("dataset", "method", "preset") if name in given}
+    )
+    preset, by_data = _PRESETS[chosen.preset]
+    layers: tuple[Layer, ...] = (
+        preset,
+        _DATA.get(chosen.dataset, {}),
+        by_data.get(chosen.dataset, {}),
+        _METHOD.get(chosen.method, {}),
+        given,
+    )
+    merged: Layer = {}
+    for layer in layers:
+        merged.update(layer)
+    if chosen.method in ONE_MATRIX and merged["parts"] != 1:
+        raise ValueError(
+            f"parts must be 1 for {chosen.method}, which has one matrix; got {merged['parts']}."
+        )
+    return Settings(**merged)

@@ -1,0 +1,286 @@
+"""Everything that a run can be told, with a default, a section and a sentence for each.
+
+A setting is a field of :class:`Settings`; flags, the configuration file and its checks are made
+from the fields, so that a new one is written once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from ptd_ext.transition.fit import RIDGE
+
+__all__ = ["SECTIONS", "Settings", "describe"]
+
+SECTIONS = {
+    "data": "what to train on, and its noise",
+    "method": "what is trained, and how it meets the noise",
+    "optimiser": "the schedule of the main stage of training",
+    "transition": "how T(x) is estimated and revised",
+    "baselines": "settings of the methods that do without T(x)",
+    "run": "where and how it runs; none of these changes what is computed, but for rounding",
+}
+
+
+def _setting(default: Any, section: str, text: str, choices: tuple[str, ...] = ()) -> Any:
+    about = {"section": section, "help": text, "choices": choices}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run. Names and defaults are those of flags and configuration files."""
+
+    dataset: str = _setting(
+        "digits",
+        "data",
+        "digits, mnist, fashion_mnist, svhn, cifar10, news, clothing1m, npz or image_folder",
+    )
+    data: str = _setting("", "data", "folder or file that the data set is read from")
+    data_limit: int = _setting(0, "data", "use only so many training samples; 0: all of them")
+    noise: str = _setting(
+        "instance",
+        "data",
+        "noise put on the training labels; none leaves them as they are",
+        ("instance", "symmetric", "pairwise", "none"),
+    )
+    rate: float = _setting(0.4, "data", "share of training labels that the noise is to make wrong")
+    noise_input: str = _setting(
+        "raw",
+        "data",
+        "what instance noise sees: raw values, or values standardised",
+        ("raw", "standardised"),
+    )
+    noise_file: str = _setting("", "data", "noisy labels from a file of `ptd-ext noise` instead")
+    labels_file: str = _setting(
+        "",
+        "data",
+        "noisy labels that people made instead: CIFAR-10N's CIFAR-10_human.pt, .npy, .npz",
+    )
+    human_labels: str = _setting(
+        "", "data", "which labels of that file: aggre_label, worse_label, random_label1, …"
+    )
+    image_size: int = _setting(0, "data", "pixels per side of image files; 0: 224")
+    word_vectors: str = _setting("", "data", "news: a GloVe text file")
+    text_length: int = _setting(0, "data", "news: words of a text; 0: 1000")
+    text_headers: str = _setting("", "data", "news: strip, subject or keep header lines")
+    validation: float = _setting(0.1, "data", "share of the noisy training set held out")
+    seed: int = _setting(0, "data", "of the noise, the split, the network and the order")
+
+    method: str = _setting("PTD-F-V", "method", "one of those that `ptd-ext train --list` names")
+    against: str = _setting("", "method", "a second method to train on the same data, to compare")
+    preset: str = _setting(
+        "fast", "method", "paper: its schedule; fast: minutes on a CPU", ("paper", "fast")
+    )
+    network: str = _setting(
+        "auto", "method", "mlp, lenet5, resnet18, resnet34, resnet50, news_conv, or module:factory"
+    )
+    network_weights: str = _setting("", "method", "file of weights that the network starts from")
+    select: str = _setting(
+        "accuracy",
+        "method",
+        "what chooses the epoch, on noisy validation data",
+        ("accuracy", "likelihood", "last"),
+    )
+
+    epochs: int = _setting(100, "optimiser", "of the main stage")
+    batch_size: int = _setting(128, "optimiser", "samples of a step, over all processes")
+    optimiser: str = _setting("sgd", "optimiser", "of the main stage", ("sgd", "adam"))
+    lr: float = _setting(0.01, "optimiser", "learning rate")
+    momentum: float = _setting(0.9, "optimiser", "of sgd")
+    weight_decay: float = _setting(1e-4, "optimiser", "as torch.optim means it")
+    schedule: str = _setting(
+        "steps",
+        "optimiser",
+        "steps: divide at milestones; linear: fall to 0 from decay_from on; constant",
+        ("steps", "linear", "constant"),
+    )
+    milestones: tuple[int, ...] = _setting((40, 80), "optimiser", "epochs that divide lr")
+    decay: float = _setting(0.1, "optimiser", "factor at a milestone")
+    decay_from: float = _setting(
+        0.4, "optimiser", "share of epochs after which linear decay starts"
+    )
+    late_beta1: float = _setting(0.1, "optimiser", "Adam's β₁ once linear decay has started")
+
+    parts: int = _setting(10, "transition", "R; methods of one matrix have 1")
+    warm_up_epochs: int = _setting(
+        10, "transition", "of cross entropy, to learn P(noisy label | x)"
+    )
+    posterior_epochs: int = _setting(
+        3, "transition", "last epochs that the posterior is averaged over"
+    )
+    anchor_rule: str = _setting(
+        "band",
+        "transition",
+        "as in ptd_ext.find_anchors",
+        ("band", "percentile", "argmax"),
+    )
+    anchor_band: tuple[float, ...] = _setting((97.0, 99.0), "transition", "percentiles")
+    anchor_count: int = _setting(1000, "transition", "anchors per class, at most")
+    ridge: float = _setting(
+        RIDGE,
+        "transition",
+        "pull of Eq. 4 towards the class-dependent row, per anchor: without it parts fit the "
+        "anchors that are of another class",
+    )
+    nmf_turns: int = _setting(100, "transition", "at most, of the factorisation into parts")
+    start: str = _setting(
+        "auto",
+        "transition",
+        "network of the main stage; auto: fresh from a noise rate of fresh_from on, or if unknown",
+        ("auto", "fresh", "warm"),
+    )
+    fresh_from: float = _setting(0.4, "transition", "noise rate that start = auto asks")
+    max_importance: float = _setting(0.0, "transition", "cap on β of reweighting; 0: none")
+    revision_epochs: int = _setting(10, "transition", "of learning ΔT")
+    revision_lr: float = _setting(5e-7, "transition", "Adam's, for the network during revision")
+    slack_lr: float = _setting(1e-4, "transition", "Adam's, for ΔT")
+    slack_loss: str = _setting(
+        "forward",
+        "transition",
+        "what teaches ΔT of a reweighted loss: the forward likelihood, or the loss itself",
+        ("forward", "own"),
+    )
+
+    forget_rate: float = _setting(
+        -1.0, "baselines", "share of a batch left out; -1: the noise rate"
+    )
+    ramp_epochs: int = _setting(10, "baselines", "over which that share rises from 0")
+    disagreement_start: int = _setting(0, "baselines", "epoch from which Co-teaching+ disagrees")
+    disagreement_free_steps: int = _setting(
+        5000, "baselines", "steps in which Co-teaching+ without disagreement takes the whole batch"
+    )
+    joint_lr: float = _setting(0.1, "baselines", "Joint: constant learning rate")
+    joint_alpha: float = _setting(1.0, "baselines", "Joint: weight of KL(uniform, mean prediction)")
+    joint_beta: float = _setting(0.5, "baselines", "Joint: weight of the entropy")
+    joint_epochs: int = _setting(200, "baselines", "Joint: of the first stage")
+    joint_soft_from: int = _setting(70, "baselines", "Joint: epoch from which labels are soft")
+    joint_average: int = _setting(10, "baselines", "Joint: epochs that a soft label averages")
+    joint_final_epochs: int = _setting(120, "baselines", "Joint: of the fresh network")
+    dmi_epochs: int = _setting(100, "baselines", "DMI: after pre-training")
+    dmi_lr: float = _setting(1e-6, "baselines", "DMI: learning rate")
+    dmi_per_sample: bool = _setting(
+        False,
+        "baselines",
+        "DMI: divide by the batch size within the determinant, which at ten classes leaves next to "
+        "no gradient",
+    )
+    dmi_batch_size: int = _setting(256, "baselines", "DMI: samples of a step")
+
+    device: str = _setting("auto", "run", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
+    threads: int = _setting(0, "run", "of the CPU; 0: torch's choice")
+    amp: str = _setting("none", "run", "mixed precision", ("none", "float16", "bfloat16"))
+    channels_last: bool = _setting(True, "run", "memory format of images")
+    compile: str = _setting(
+        "none",
+        "run",
+        "torch.compile the network; reduce-overhead runs it as CUDA graphs",
+        ("none", "default", "reduce-overhead", "max-autotune"),
+    )
+    resident: str = _setting(
+        "auto", "run", "keep the data set on the device; auto: if it fits", ("auto", "yes", "no")
+    )
+    checkpoint_steps: int = _setting(0, "run", "checkpoint every so many steps besides each epoch")
+    warm_up_cache: str = _setting("", "run", "folder in which runs share warmed-up networks")
+    tensorboard: bool = _setting(False, "run", "write TensorBoard's files too")
+    progress: bool = _setting(True, "run", "bars, where the terminal can show them")
+
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} must be a finite number; got {value}.")
+            choices = describe(name)["choices"]
+            if choices and value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
+        if not 0 <= self.rate < 1:
+            raise ValueError(f"rate must be at least 0 and less than 1; got {self.rate}.")
+        if not 0 < self.validation < 1:
+            raise ValueError(
+                f"validation must be more than 0 and less than 1; got {self.validation}."
+            )
+        for name in _POSITIVE:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive; got {getattr(self, name)}.")
+        for name in _NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}.")
+        for name, (low, high) in _RANGES.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be {low:g} to {high:g}; got {getattr(self, name)}.")
+        if self.forget_rate != -1 and not 0 <= self.forget_rate <= 1:
+            raise ValueError(
+                f"forget_rate must be 0 to 1, or -1 for the noise rate; got {self.forget_rate}."
+            )
+        if self.late_beta1 >= 1:
+            raise ValueError(f"late_beta1 must be less than 1; got {self.late_beta1}.")
+        band = list(self.anchor_band)
+        if len(band) != 2 or not 0 <= band[0] <= band[1] <= 100:
+            raise ValueError(
+                f"anchor_band must be two rising percentiles from 0 to 100; got {band}."
+            )
+
+    def replace(self, **changes: Any) -> Settings:
+        """A copy with some settings changed."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def left_out(self) -> float:
+        """The share of a batch that small-loss methods leave out in the end."""
+        return self.rate if self.forget_rate < 0 else self.forget_rate
+
+
+_POSITIVE = [
+    "anchor_count",
+    "batch_size",
+    "dmi_batch_size",
+    "dmi_epochs",
+    "dmi_lr",
+    "epochs",
+    "joint_average",
+    "joint_epochs",
+    "joint_final_epochs",
+    "joint_lr",
+    "lr",
+    "nmf_turns",
+    "parts",
+    "posterior_epochs",
+    "warm_up_epochs",
+]
+# The most parts are those that SimplexNMF takes, and torch's generators take seeds of 63 bits.
+_RANGES = {
+    "decay_from": (0, 1),
+    "late_beta1": (0, 1),
+    "parts": (1, 256),
+    "seed": (0, 2**63 - 2**10),
+}
+_NOT_NEGATIVE = [
+    "checkpoint_steps",
+    "data_limit",
+    "decay",
+    "disagreement_free_steps",
+    "disagreement_start",
+    "image_size",
+    "joint_soft_from",
+    "max_importance",
+    "momentum",
+    "ramp_epochs",
+    "revision_epochs",
+    "revision_lr",
+    "ridge",
+    "slack_lr",
+    "text_length",
+    "threads",
+    "weight_decay",
+]
+
+
+def describe(name: str) -> dict[str, Any]:
+    """The section, help, choices and type of a setting."""
+    about = Settings.__dataclass_fields__[name]
+    return {**about.metadata, "type": _TYPES[name], "default": about.default}
+
+
+_TYPES = get_type_hints(Settings)

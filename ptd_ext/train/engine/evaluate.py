@@ -1,0 +1,56 @@
+"""What a network says of a whole split: features and logits, without gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ptd_ext.train.data.problem import Inputs
+from ptd_ext.utils.distributed import Ranks
+
+__all__ = ["Prediction", "accuracy", "predict"]
+
+_ROWS, _NUMBERS = 1000, 1 << 24  # at once: enough to fill the machine, little memory
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Logits [N, C], and features [N, D] where they were asked for."""
+
+    logits: Tensor
+    features: Tensor | None
+
+
+@torch.no_grad()
+def predict(
+    network: nn.Module,
+    inputs: Inputs,
+    device: torch.device,
+    ranks: Ranks,
+    *,
+    features: bool = False,
+    amp: torch.dtype | None = None,
+) -> Prediction:
+    """Of every sample, by the network in evaluation mode; ranks share the work."""
+    training = network.training
+    network.eval()
+    mine = ranks.share(torch.arange(len(inputs), device=device))
+    logits, representations = [], []
+    rows = max(1, min(_ROWS, _NUMBERS // max(1, inputs.sample_numbers)))
+    for ids in mine.split(rows):
+        with torch.autocast(device.type, amp, enabled=amp is not None):
+            representation, z = network(inputs.fetch(ids, device))
+        logits.append(z.float())
+        if features:
+            representations.append(representation.float())
+    network.train(training)
+    total = len(inputs)
+    found = ranks.gather(torch.cat(representations), total) if features else None
+    return Prediction(ranks.gather(torch.cat(logits), total), found)
+
+
+def accuracy(posterior: Tensor, labels: Tensor) -> float:
+    """Per cent of samples whose most probable class is the label."""
+    return 100 * (posterior.argmax(-1) == labels).double().mean().item()

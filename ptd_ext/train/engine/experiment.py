@@ -1,0 +1,153 @@
+"""A run with a folder of its own: settings, metrics, checkpoints, and what was learned."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ptd_ext._C import build_info
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.config.toml import write_settings
+from ptd_ext.train.data.problem import Problem, load_problem
+from ptd_ext.train.engine.experiment_folder import check_folder, claim, read_finished
+from ptd_ext.train.engine.label_report import write_findings
+from ptd_ext.train.engine.logger import Log
+from ptd_ext.train.engine.trainer import Run
+from ptd_ext.transition.model import PartTransition
+from ptd_ext.utils.atomic_files import write_text
+from ptd_ext.utils.distributed import Ranks, join
+from ptd_ext.utils.threads import check_threads
+
+__all__ = ["Place", "train"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run happens: the device, and this process among the ranks."""
+
+    device: torch.device
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, settings: Settings) -> Place:
+        """As the settings say; a rank takes the GPU of its number."""
+        device = _device(settings.device)
+        if settings.threads:
+            check_threads("threads", settings.threads)
+            torch.set_num_threads(settings.threads)
+        return cls(device, join(device.type))
+
+
+def _device(name: str) -> torch.device:
+    local = os.environ.get("LOCAL_RANK")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and local is not None:
+        name = f"cuda:{local}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:1; got {name!r}.") from None
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
+        raise ValueError(f"device is {name}, but torch finds no GPU; take cpu or auto.")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {name}, but there are {torch.cuda.device_count()} GPUs.")
+    if local is not None and device.index != int(local):
+        raise ValueError(f"device must be cuda for several processes, one GPU each; got {name}.")
+    torch.cuda.set_device(device)
+    return device
+
+
+def train(
+    settings: Settings,
+    out: Path,
+    place: Place,
+    *,
+    resume: bool = False,
+    problem: Problem | None = None,
+) -> dict[str, Any]:
+    """Train in a folder; returns what its `result.json` holds. A finished run is not repeated.
+
+    Args:
+        settings: of the run.
+        out: its folder. With `resume` it may hold a run of the same settings.
+        place: where to run.
+        resume: go on from what is in the folder, if there is something. The result of a finished
+            run is returned, if it was on the same data.
+        problem: the data that the settings ask for, if they are at hand.
+    """
+    check_folder(settings, out, resume)
+    finished, ranks = out / "result.json", place.ranks
+    problem = load_problem(settings) if problem is None else problem
+    result = read_finished(finished, problem)
+    if result is not None:
+        return result
+    with claim(out, ranks):
+        if ranks.first:
+            # Another process may have been here between the check above and the claim.
+            check_folder(settings, out, resume)
+        if (result := read_finished(finished, problem)) is None:
+            result = _train(settings, out, place, resume, problem)
+            if ranks.first:
+                # Last: where there is a result, everything else is there too.
+                write_text(finished, json.dumps(result, indent=2) + "\n")
+        ranks.wait()
+    return result
+
+
+def _train(
+    settings: Settings, out: Path, place: Place, resume: bool, problem: Problem
+) -> dict[str, Any]:
+    ranks = place.ranks
+    log = Log(quiet=not ranks.first, progress=settings.progress)
+    run = Run(settings, problem, place.device, out=out, ranks=ranks, log=log)
+    # All is checked: only now something is written.
+    if ranks.first:
+        if not (out / "settings.toml").exists():
+            write_settings(settings, out / "settings.toml")
+        log.open(out, tensorboard=settings.tensorboard)
+    log.say(_introduction(settings, problem, place))
+    try:
+        found = run.go(resume=resume)
+    finally:
+        log.close()
+    _keep(run, settings, out)
+    return {**_about(settings), **found, "fingerprint": run.fingerprint}
+
+
+def _keep(run: Run, settings: Settings, out: Path) -> None:
+    """The chosen network as a state dict, the learned T(x), and which labels are wrong."""
+    run.keep_file("network.pt", run.chosen["network"])
+    if "parts" not in run.kept:
+        return
+    write_findings(run, out / "labels.csv")
+    if run.ranks.first:
+        about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
+        basis, slack = run.kept.get("basis"), run.kept.get("slack")
+        learned = PartTransition(run.kept["parts"], basis, slack, about=about)
+        learned.save(out / "transition.safetensors")
+
+
+def _about(settings: Settings) -> dict[str, Any]:
+    names = ("method", "seed", "preset", "network", "parts", "epochs")
+    words = {"data": settings.dataset, **{name: getattr(settings, name) for name in names}}
+    return {**words, "version": build_info()["version"], "torch": torch.__version__}
+
+
+def _introduction(settings: Settings, problem: Problem, place: Place) -> str:
+    rate = problem.realised_rate
+    wrong = "noise as it comes" if rate is None else f"{rate:.1%} of labels wrong"
+    ranks = f", {place.ranks.size} processes" if place.ranks.size > 1 else ""
+    return (
+        f"{settings.method} on {problem.name}: {problem.train_size:,} training, "
+        f"{len(problem.validation_labels):,} noisy validation and {len(problem.test_labels):,} "
+        f"clean test samples, {problem.classes} classes, {wrong}; {settings.network}, "
+        f"seed {settings.seed}, {place.device}{ranks}"
+    )

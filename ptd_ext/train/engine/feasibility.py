@@ -1,0 +1,60 @@
+"""Settings and data that cannot work together, told before anything is trained."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import Problem, with_known_rate
+from ptd_ext.train.methods import stages
+from ptd_ext.train.methods.base import Stage
+from ptd_ext.train.methods.dmi import DeterminantInformation
+from ptd_ext.train.methods.small_loss import MentorNet, floor_of, kept_share
+
+__all__ = ["check_one_sample", "possible_stages", "smallest_batch"]
+
+
+def possible_stages(settings: Settings, problem: Problem) -> list[Stage]:
+    """The stages of the method, or a sentence on why they cannot be trained on these data."""
+    settings = with_known_rate(settings, problem)
+    if problem.classes < 2:
+        raise ValueError(
+            f"{problem.name} must have at least 2 classes to tell apart; it has {problem.classes}."
+        )
+    found = stages(settings)
+    for stage in found:
+        if isinstance(stage, DeterminantInformation) and stage.batch_size < problem.classes:
+            raise ValueError(
+                f"dmi_batch_size must be at least the number of classes, {problem.classes}: the "
+                f"determinant of fewer samples is always 0; got {stage.batch_size}."
+            )
+        if isinstance(stage, MentorNet):
+            _check_share(settings, min(stage.batch_size, problem.train_size))
+    return found
+
+
+def _check_share(settings: Settings, batch: int) -> None:
+    """Raise if no sample of a batch is kept once the share left out has risen."""
+    if floor_of(kept_share(settings, settings.ramp_epochs), batch) == 0:
+        raise ValueError(
+            f"forget_rate must leave something of a batch of {batch} to train on; it leaves out "
+            f"{settings.left_out:g} of it. Give a smaller forget_rate or a larger batch_size."
+        )
+
+
+def check_one_sample(network: nn.Module, one: Tensor, samples: int) -> None:
+    """Raise for batch normalisation, which has no variance of one sample, as a batch may be."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng([]):
+            network.train()(one)
+    except ValueError as error:
+        raise ValueError(
+            f"batch_size must not leave a batch of 1 of the {samples} training samples: "
+            f"{type(network).__name__} cannot train on it ({error})."
+        ) from None
+
+
+def smallest_batch(found: list[Stage], samples: int) -> int:
+    """The number of samples in the smallest batch of an epoch, over all stages."""
+    return min(samples % stage.batch_size or stage.batch_size for stage in found)

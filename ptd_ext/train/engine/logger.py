@@ -1,0 +1,97 @@
+"""What a run tells: lines on the screen, records in `metrics.jsonl`, TensorBoard on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from ptd_ext.utils.atomic_files import NotWrittenError, write_text
+
+__all__ = ["Log"]
+
+
+class Log:
+    """Of the rank that speaks; the others have a `quiet` one. Writes no file until it is opened."""
+
+    def __init__(
+        self, *, quiet: bool = False, progress: bool = True, stream: TextIO | None = None
+    ) -> None:
+        self.stream = sys.stdout if stream is None else stream
+        self.quiet = quiet
+        self.path: Path | None = None
+        self.records: list[str] = []  # of all epochs so far, a line of JSON each
+        self.bars = progress and not quiet and self.stream.isatty()
+        self._board: Any = None
+
+    def open(self, out: Path, *, tensorboard: bool = False) -> None:
+        """Write to this folder from now on."""
+        self.path = out / "metrics.jsonl"
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise ImportError(
+                    "tensorboard = true needs its package: pip install tensorboard"
+                ) from None
+            self._board = SummaryWriter(str(out / "tensorboard"))
+
+    def say(self, text: str) -> None:
+        """One line."""
+        if not self.quiet:
+            print(text, file=self.stream, flush=True)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """The line of an epoch, and its record."""
+        self.say(_line(record))
+        self.records.append(json.dumps(record))
+        if self.path is not None:
+            try:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(self.records[-1] + "\n")
+            except OSError as error:
+                raise NotWrittenError.of(self.path, error) from None
+        if self._board is not None:
+            for name, value in record.items():
+                if isinstance(value, float):
+                    self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
+
+    def back_to(self, records: list[str]) -> None:
+        """Tell of these epochs only, whatever a process that was killed has left in the file."""
+        self.records = list(records)
+        if self.path is not None and (records or self.path.exists()):
+            write_text(self.path, "".join(f"{record}\n" for record in records))
+
+    def bar(self, steps: Iterable[Any], total: int, title: str) -> Iterator[Any]:
+        """The steps, behind a bar where the terminal can show one and tqdm is installed."""
+        if self.bars:
+            try:
+                from tqdm import tqdm
+            except ImportError:
+                self.bars = False
+            else:
+                return iter(
+                    tqdm(steps, total=total, desc=title, leave=False, file=self.stream, delay=1)
+                )
+        return iter(steps)
+
+    def close(self) -> None:
+        """Flush TensorBoard's files."""
+        if self._board is not None:
+            self._board.close()
+
+
+def _line(record: dict[str, Any]) -> str:
+    known = ("stage", "epoch", "epochs", "loss", "validation_accuracy", "test_accuracy", "seconds")
+    more = "".join(
+        f"  {name.replace('_', ' ')} {value:.3g}"
+        for name, value in record.items()
+        if name not in known and isinstance(value, float)
+    )
+    return (
+        f"{record['stage']:<10}{record['epoch']:>4}/{record['epochs']:<4} "
+        f"loss {record['loss']:8.4f}  noisy validation {record['validation_accuracy']:6.2f} %  "
+        f"clean test {record['test_accuracy']:6.2f} %  {record['seconds']:6.1f} s{more}"
+    )

@@ -1,0 +1,108 @@
+"""Optimisers and their schedules, as functions of the epoch: nothing of them needs remembering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Adam, Optimizer
+
+from ptd_ext.train.config.settings import Settings
+
+__all__ = ["Schedule", "skip_unless"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """An optimiser, its learning rate by epoch, and β₁ once linear decay has begun."""
+
+    optimiser: Literal["sgd", "adam"]
+    lr: float
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    shape: Literal["steps", "linear", "constant"] = "constant"
+    milestones: tuple[int, ...] = ()
+    decay: float = 0.1
+    decay_from: float = 1.0
+    late_beta1: float = 0.9
+
+    @classmethod
+    def of(cls, settings: Settings, **changes: Any) -> Schedule:
+        """That of the main stage, with changes."""
+        values = {
+            "optimiser": settings.optimiser,
+            "lr": settings.lr,
+            "momentum": settings.momentum,
+            "weight_decay": settings.weight_decay,
+            "shape": settings.schedule,
+            "milestones": settings.milestones,
+            "decay": settings.decay,
+            "decay_from": settings.decay_from,
+            "late_beta1": settings.late_beta1,
+        }
+        return cls(**{**values, **changes})
+
+    def build(self, parameters: Iterable[Tensor]) -> Optimizer:
+        """The fused optimiser of those that learn: one kernel for all, on the CPU too."""
+        parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        if self.optimiser == "adam":
+            return Adam(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+        optimiser = SGD(
+            parameters,
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            fused=True,
+        )
+        if self.momentum:
+            # A first step that is skipped would leave torch's own buffers uninitialised. From zero
+            # the first step is the same: momentum · 0 + gradient.
+            for group in optimiser.param_groups:
+                for parameter in group["params"]:
+                    optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return optimiser
+
+    def factor(self, epoch: int, epochs: int) -> float:
+        """The learning rate of an epoch, in units of `lr`."""
+        if self.shape == "steps":
+            return self.decay ** sum(epoch >= milestone for milestone in self.milestones)
+        if self.shape == "linear":
+            begin = self.decay_from * epochs
+            return 1.0 if epoch < begin else max(0.0, (epochs - epoch) / (epochs - begin))
+        return 1.0
+
+    def apply(self, optimiser: Optimizer, epoch: int, epochs: int) -> None:
+        """Set the optimiser up for an epoch."""
+        late = self.shape == "linear" and epoch >= self.decay_from * epochs
+        for group in optimiser.param_groups:
+            group["lr"] = self.lr * self.factor(epoch, epochs)
+            if "betas" in group:
+                group["betas"] = (self.late_beta1 if late else 0.9, group["betas"][1])
+
+
+class skip_unless:  # noqa: N801 (reads as a statement)
+    """Makes an optimiser's step do nothing where a tensor on the device is false.
+
+    Fused optimisers look at `found_inf`, which gradient scalers set; so momentum and weight decay
+    rest too, and the host need not know.
+    """
+
+    def __init__(self, optimiser: Optimizer, update: Tensor) -> None:
+        self.optimiser, self.skip = optimiser, (~update).float()
+        self.hooks: list[Any] = []
+
+    def __enter__(self) -> None:
+        def before(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
+            found = getattr(optimiser, "found_inf", None)
+            optimiser.found_inf = self.skip if found is None else torch.maximum(found, self.skip)
+
+        self.hooks.append(self.optimiser.register_step_pre_hook(before))
+
+    def __exit__(self, *error: object) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        if hasattr(self.optimiser, "found_inf"):
+            del self.optimiser.found_inf

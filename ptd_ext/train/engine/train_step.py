@@ -1,0 +1,155 @@
+"""The hot loop: fetch, forward, loss, backward, step. Nothing in it waits for the device."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import Problem
+from ptd_ext.train.engine.optim import Schedule, skip_unless
+from ptd_ext.train.methods.base import Batch, Stage
+from ptd_ext.utils.distributed import Ranks
+
+__all__ = ["AMP", "Steps", "diverged", "key", "order"]
+
+AMP = {"none": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_NEVER = 2**62  # a step that no run reaches
+
+
+def key(*words: object) -> int:
+    """A seed for this purpose, independent of all others."""
+    text = "/".join(map(str, words)).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
+
+
+def order(seed: int, stage: int, epoch: int, size: int) -> Tensor:
+    """The sample ids of an epoch, shuffled: a function of its arguments only."""
+    generator = torch.Generator().manual_seed(key("order", seed, stage, epoch))
+    return torch.randperm(size, generator=generator)
+
+
+def diverged(stage: Stage, event: str) -> ValueError:
+    """The error to raise for a network that has diverged, with what to try."""
+    return ValueError(
+        f"{event} of stage {stage.name!r}: the network has diverged. Try a smaller learning rate "
+        f"(this stage has {stage.schedule.lr:g}), look for very large values in the data, and with "
+        "amp = float16 try bfloat16 or none, in another --out. A checkpoint that is here already "
+        "is of before."
+    )
+
+
+class Steps:
+    """Trains the networks of one stage, and the stage's own parameters."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        networks: list[nn.Module],
+        problem: Problem,
+        settings: Settings,
+        device: torch.device,
+        ranks: Ranks,
+    ) -> None:
+        self.stage, self.networks, self.problem = stage, networks, problem
+        self.device, self.ranks = device, ranks
+        self.amp = AMP[settings.amp]
+        scaled = self.amp is torch.float16 and device.type == "cuda"
+        self.scaler = torch.amp.GradScaler(device.type, enabled=scaled)
+        self.forwards = networks
+        if settings.compile != "none":
+            self.forwards = [torch.compile(net, mode=settings.compile) for net in networks]
+        self.schedules: list[Schedule] = [stage.schedule for _ in networks]
+        self.optimisers: list[Optimizer] = [stage.schedule.build(n.parameters()) for n in networks]
+        for parameters, schedule in stage.parameter_groups():
+            self.schedules.append(schedule)
+            self.optimisers.append(schedule.build(parameters))
+        self.loss = torch.zeros((), device=device, dtype=torch.float64)
+        self.diverged = torch.full((), _NEVER, device=device)  # the epoch's first step that did
+
+    def batches(self, ids: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Ids of each step, and this rank's inputs, without the first `skip` steps."""
+        inputs, size = self.problem.train, self.stage.batch_size
+        # Split where they are needed, so that no step copies ids from one to the other.
+        here = ids.to(self.device).split(size)[skip:]
+        there = ids.to(inputs.device).split(size)[skip:]
+
+        def fetch(mine: Tensor) -> Tensor:
+            return inputs.fetch(self.ranks.share(mine), self.device)
+
+        if not inputs.slow:
+            yield from ((a, fetch(b)) for a, b in zip(here, there, strict=True))
+            return
+        with ThreadPoolExecutor(1) as ahead:
+            waiting = ahead.submit(fetch, there[0]) if there else None
+            for number, batch in enumerate(here):
+                ready = waiting.result()
+                if number + 1 < len(here):
+                    waiting = ahead.submit(fetch, there[number + 1])
+                yield batch, ready
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Training mode, learning rates, a fresh sum of losses."""
+        for network in self.networks:
+            network.train()
+        for optimiser, schedule in zip(self.optimisers, self.schedules, strict=True):
+            schedule.apply(optimiser, epoch, self.stage.epochs)
+        self.loss.zero_()
+        self.diverged.fill_(_NEVER)
+
+    def step(self, ids: Tensor, inputs: Tensor, epoch: int, number: int) -> None:
+        """One step of everything."""
+        logits = []
+        for forward in self.forwards:
+            with torch.autocast(self.device.type, self.amp, enabled=self.amp is not None):
+                z = forward(inputs)[1]
+            logits.append(self.ranks.gather(z, len(ids)))
+        labels = self.problem.train_labels[ids]
+        losses = self.stage.losses(Batch(ids, labels, epoch, number), logits)
+        total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        for optimiser in self.optimisers:
+            optimiser.zero_grad()
+        self.scaler.scale(total).backward()
+        for network in self.networks:
+            self.ranks.add_gradients(network.parameters())
+        self.ranks.average_gradients(self.stage.parameters())
+        updates = self.stage.updates()
+        for index, optimiser in enumerate(self.optimisers):
+            update = updates[index] if updates is not None and index < len(updates) else None
+            with contextlib.nullcontext() if update is None else skip_unless(optimiser, update):
+                self.scaler.step(optimiser)
+        self.scaler.update()
+        self.loss += total.detach() * (len(ids) / len(self.networks))
+        # Noted on the device, which the host asks at the end of an epoch: a step does not wait.
+        here = torch.where(total.detach().isfinite(), _NEVER, number)
+        torch.minimum(self.diverged, here, out=self.diverged)
+
+    def check_finite(self, epoch: int) -> None:
+        """Raise if a loss of this epoch was NaN or infinite."""
+        number = int(self.diverged.item())
+        if number != _NEVER:
+            total = -(-self.problem.train_size // self.stage.batch_size)
+            where = f"at step {number - epoch * total + 1} of {total} in epoch {epoch + 1}"
+            raise diverged(self.stage, f"The loss is not finite {where}")
+
+    def state_dict(self) -> dict:
+        """For a checkpoint."""
+        return {
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "scaler": self.scaler.state_dict(),
+            "loss": self.loss,
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """From a checkpoint."""
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        if state["scaler"]:  # empty where the run began without one, on another device
+            self.scaler.load_state_dict(state["scaler"])
+        self.loss.copy_(state["loss"])

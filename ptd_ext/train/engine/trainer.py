@@ -1,0 +1,296 @@
+"""One run: the stages of a method, one after the other, from data to a clean test accuracy."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ptd_ext.train import networks
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import Problem
+from ptd_ext.train.engine import batch_norm, checkpoint
+from ptd_ext.train.engine.evaluate import Prediction, predict
+from ptd_ext.train.engine.feasibility import check_one_sample, possible_stages, smallest_batch
+from ptd_ext.train.engine.logger import Log
+from ptd_ext.train.engine.model_selection import validate
+from ptd_ext.train.engine.signals import Stopped, Stopping
+from ptd_ext.train.engine.train_step import AMP, Steps, key, order
+from ptd_ext.train.engine.warm_up_cache import WarmUpCache
+from ptd_ext.train.methods.transition import WarmUp
+from ptd_ext.transition.metrics import approximation_error
+from ptd_ext.utils.distributed import Ranks
+
+__all__ = ["Run"]
+
+_RANKS_AGREE = 20  # steps between two times that ranks ask each other whether to stop
+
+
+class Run:
+    """Trains by the settings' method.
+
+    Attributes:
+        problem: the data, on the device.
+        networks: those of the stage at hand.
+        kept: what stages leave to later ones: posteriors, weights h(x), parts, ΔT.
+        chosen: of the stage at hand, the model that did best on noisy validation data.
+        fingerprint: of the data.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        problem: Problem,
+        device: torch.device,
+        *,
+        out: Path | None = None,
+        ranks: Ranks | None = None,
+        log: Log | None = None,
+    ) -> None:
+        self.settings, self.device, self.out = settings, device, out
+        self.fingerprint = problem.fingerprint()
+        self._belongs_to = f"{checkpoint.digest(settings)}-{self.fingerprint}"
+        self._cache = WarmUpCache(settings, self.fingerprint)
+        self.problem = problem.to(device, _resident(settings, problem, device))
+        self.ranks = ranks or Ranks()
+        self.log = log or Log(quiet=True)
+        self.stages = possible_stages(settings, problem)
+        self._check_network()
+        self._cache.open()
+        self.networks: list[nn.Module] = []
+        self.kept: dict[str, Tensor] = {}
+        self.chosen: dict[str, Any] = {}
+        self.last: dict[str, Any] = {}
+        self.seconds = 0.0
+
+    def go(self, *, resume: bool = False) -> dict[str, Any]:
+        """All stages; the result. With `resume`, on from the last checkpoint if there is one."""
+        state = self._read_checkpoint() if resume else None
+        first = 0 if state is None else state["stage"]
+        self.log.back_to([] if state is None else state["records"])
+        with Stopping() as stopping:
+            for index in range(first, len(self.stages)):
+                mine = state if index == first else None
+                cached = isinstance(self.stages[index], WarmUp) and mine is None
+                if not cached or not self._from_cache():
+                    self._stage(index, mine, stopping)
+        return self._result()
+
+    def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
+        """What a network says of the split "train", "validation" or "test"."""
+        inputs = getattr(self.problem, split)
+        amp = AMP[self.settings.amp]
+        return predict(network, inputs, self.device, self.ranks, features=features, amp=amp)
+
+    def network_chosen(self) -> nn.Module:
+        """The network that noisy validation data chose."""
+        return self._network(len(self.stages), 0, self.chosen["network"])
+
+    def keep_file(self, name: str, state: dict[str, Tensor]) -> None:
+        """Tensors in a file of the run's folder, which is there whole or not at all."""
+        if self.out is not None and self.ranks.first:
+            checkpoint.save_tensors(self.out / name, state)
+
+    # One stage.
+
+    def _stage(self, index: int, state: dict[str, Any] | None, stopping: Stopping) -> None:
+        stage = self.stages[index]
+        if state is not None:
+            self._restore(state)
+        elif self.chosen:
+            # What `begin` estimates, it estimates with the model chosen before.
+            self.networks = [self._network(index, 0, self.chosen["network"])]
+        stage.to(self.device)
+        stage.begin(self)
+        stage.to(self.device)
+        # A checkpoint brings its own networks.
+        saved = self.chosen["network"] if state is None and stage.start == "chosen" else None
+        self.networks = [self._network(index, n, saved) for n in range(stage.networks)]
+        steps = Steps(stage, self.networks, self.problem, self.settings, self.device, self.ranks)
+        epoch, step = 0, 0
+        if state is None:
+            self.chosen = {}
+            torch.manual_seed(key("layers", self.settings.seed, index, self.ranks.rank))
+            if stage.keep_start:
+                validate(self, stage, -1)
+        else:
+            for network, saved in zip(self.networks, state["networks"], strict=True):
+                network.load_state_dict(saved)
+            stage.load_state_dict(state["stage_state"])
+            steps.load_state_dict(state["steps"])
+            self.last, epoch, step = state["last"], state["epoch"], state["step"]
+            checkpoint.set_rng_state(state["rng"])
+            if not self.ranks.first:  # the state is the first rank's
+                torch.manual_seed(
+                    key("layers", self.settings.seed, index, self.ranks.rank, epoch, step)
+                )
+        for epoch in range(epoch, stage.epochs):  # noqa: B020 (goes on from where it was)
+            self._epoch(index, epoch, step, steps, stopping)
+            step = 0
+        stage.finish(self)
+        if isinstance(stage, WarmUp) and self.ranks.first:
+            self._cache.write(self.kept, self.chosen)
+
+    def _epoch(self, index: int, epoch: int, step: int, steps: Steps, stopping: Stopping) -> None:
+        start = time.perf_counter()
+        stage, size = self.stages[index], self.problem.train_size
+        loss = steps.loss.clone()
+        steps.begin_epoch(epoch)
+        if step:
+            steps.loss.copy_(loss)
+        ids = order(self.settings.seed, index, epoch, size)
+        batches = steps.batches(ids, step)
+        total = -(-size // stage.batch_size)
+        for batch in self.log.bar(batches, total - step, f"{stage.name} {epoch + 1}"):
+            steps.step(*batch, epoch, epoch * total + step)
+            step += 1
+            # After the last step the epoch is brought to its end first.
+            if step < total and (number := self._signal(stopping, step)):
+                self.seconds += time.perf_counter() - start
+                steps.check_finite(epoch)
+                self._save(index, epoch, step, steps)
+                self.ranks.wait()
+                raise Stopped(number)
+            if self.settings.checkpoint_steps and step % self.settings.checkpoint_steps == 0:
+                steps.check_finite(epoch)
+                self._save(index, epoch, step, steps)
+        # Before anything is made of the networks, and before a checkpoint keeps them.
+        steps.check_finite(epoch)
+        for network in self.networks:
+            self.ranks.from_first(network.buffers())
+        record = {
+            "stage": stage.name,
+            "epoch": epoch + 1,
+            "epochs": stage.epochs,
+            "loss": steps.loss.item() / size,
+            **validate(self, stage, epoch),
+            **stage.figures(),
+        }
+        stage.end_epoch(self, epoch)
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        self.log.epoch({**record, "seconds": seconds})
+        self._save(index, epoch + 1, 0, steps)
+        if number := self._signal(stopping, 0):
+            self.ranks.wait()
+            raise Stopped(number)
+
+    def _signal(self, stopping: Stopping, step: int) -> int:
+        """The signal to stop for, 0 if none; ranks ask each other at some steps, and agree."""
+        if self.ranks.size > 1 and step % _RANKS_AGREE:
+            return 0
+        return self.ranks.largest(stopping.received, self.device)
+
+    # Networks.
+
+    def _network(self, index: int, number: int, state: dict[str, Tensor] | None) -> nn.Module:
+        """Initialised as a function of seed, stage and number, then loaded with `state`."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(key("network", self.settings.seed, index, number))
+            network = networks.build(
+                self.settings.network,
+                self.problem.classes,
+                inputs=self.problem.sample_shape,
+                embedding=self.problem.embedding,
+                weights=self.settings.network_weights or None,
+            )
+        layout = torch.channels_last if self.settings.channels_last else torch.contiguous_format
+        network = network.to(self.device, memory_format=layout)
+        if self.ranks.size > 1:
+            on_gpu = self.device.type == "cuda"
+            convert = nn.SyncBatchNorm.convert_sync_batchnorm if on_gpu else batch_norm.over_ranks
+            network = convert(network)
+        if state is not None:
+            network.load_state_dict(state)
+        return network
+
+    def _check_network(self) -> None:
+        """Before anything is trained or written."""
+        few = self.problem.train.fetch(torch.arange(2, device=self.device), self.device)
+        try:
+            network = self._network(0, 0, None)
+            networks.check(network, few, self.problem.classes)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        if self.ranks.size == 1 and smallest_batch(self.stages, self.problem.train_size) == 1:
+            check_one_sample(network, few[:1], self.problem.train_size)
+
+    # Checkpoints and warmed-up networks.
+
+    @property
+    def _checkpoint_path(self) -> Path | None:
+        return None if self.out is None else self.out / "checkpoint.pt"
+
+    def _save(self, index: int, epoch: int, step: int, steps: Steps) -> None:
+        if self._checkpoint_path is None or not self.ranks.first:
+            return
+        state = {
+            "stage": index,
+            "epoch": epoch,
+            "step": step,
+            "networks": [network.state_dict() for network in self.networks],
+            "stage_state": self.stages[index].state_dict(),
+            "steps": steps.state_dict(),
+            "kept": self.kept,
+            "chosen": self.chosen,
+            "last": self.last,
+            "rng": checkpoint.rng_state(),
+            "seconds": self.seconds,
+            "records": self.log.records,
+        }
+        checkpoint.save(self._checkpoint_path, self._belongs_to, state)
+
+    def _read_checkpoint(self) -> dict[str, Any] | None:
+        path = self._checkpoint_path
+        if path is None or not path.exists():
+            return None
+        state = checkpoint.load(path, self._belongs_to)
+        epoch = state["epoch"] + 1
+        self.log.say(f"going on in stage {self.stages[state['stage']].name!r} at epoch {epoch}")
+        return state
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.kept = {name: tensor.to(self.device) for name, tensor in state["kept"].items()}
+        self.chosen, self.seconds = state["chosen"], state["seconds"]
+        if "learned" in self.chosen:
+            learned = self.chosen["learned"]
+            self.chosen["learned"] = {name: p.to(self.device) for name, p in learned.items()}
+
+    def _from_cache(self) -> bool:
+        found = self._cache.read(self.device)
+        if found is None:
+            return False
+        self.kept, self.chosen = found["kept"], found["chosen"]
+        self.log.say(f"warmed-up network from {self._cache.path}")
+        return True
+
+    def _result(self) -> dict[str, Any]:
+        problem, kept = self.problem, self.kept
+        error = None
+        if problem.train_rows is not None and "parts" in kept:
+            slack = self.chosen["learned"].get("slack")
+            error = approximation_error(
+                problem.train_rows, problem.train_clean, kept["weights"], kept["parts"], slack
+            )
+        return {
+            "rate": problem.asked_rate,
+            "train_samples": problem.train_size,
+            "test_accuracy": self.chosen["test_accuracy"],
+            "test_accuracy_last": self.last["test_accuracy"],
+            "validation_accuracy": self.chosen["validation_accuracy"],
+            "chosen_epoch": self.chosen["epoch"],
+            "realised_rate": problem.realised_rate,
+            "approximation_error": error,
+            "seconds": self.seconds,
+        }
+
+
+def _resident(settings: Settings, problem: Problem, device: torch.device) -> bool:
+    """Whether the samples live on the device: if told so, or if they take half of what is free."""
+    if settings.resident != "auto" or device.type != "cuda":
+        return settings.resident != "no"
+    free, _ = torch.cuda.mem_get_info(device)
+    return problem.bytes() <= free / 2

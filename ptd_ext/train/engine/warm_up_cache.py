@@ -1,0 +1,62 @@
+"""Warmed-up networks that runs share: methods with a transition matrix warm up alike."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ptd_ext.train.config.settings import Settings, describe
+from ptd_ext.train.engine import checkpoint
+from ptd_ext.utils.atomic_files import remove_leftovers
+
+__all__ = ["WarmUpCache"]
+
+# What a warm-up does not depend on.
+_LATER = {"method", "against", "preset", "epochs"}
+_WARM_UP = {"warm_up_epochs", "posterior_epochs"}
+
+
+class WarmUpCache:
+    """A folder of files, each named by the settings and the data that it came from."""
+
+    def __init__(self, settings: Settings, fingerprint: str) -> None:
+        later = {
+            name
+            for name in Settings.__dataclass_fields__
+            if describe(name)["section"] in ("transition", "baselines") and name not in _WARM_UP
+        }
+        self._word = f"{checkpoint.digest(settings, _LATER | later)}-{fingerprint}"
+        folder = settings.warm_up_cache
+        self.path = Path(folder) / f"{self._word}.pt" if folder else None
+
+    def open(self) -> None:
+        """Make the folder, so that one that cannot be made is told before the warm-up."""
+        if self.path is None:
+            return
+        folder = self.path.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ValueError(
+                f"warm_up_cache must be a folder, or one that can be made; got {folder}: {reason}."
+            ) from None
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise ValueError(f"warm_up_cache must be a folder to write to; got {folder}.")
+        remove_leftovers(folder)
+
+    def read(self, device: torch.device) -> dict[str, Any] | None:
+        """What an earlier run left: what it kept, and the network it chose."""
+        if self.path is None or not self.path.exists():
+            return None
+        found = checkpoint.load(self.path, self._word)
+        found["kept"] = {name: tensor.to(device) for name, tensor in found["kept"].items()}
+        return found
+
+    def write(self, kept: dict[str, Any], chosen: dict[str, Any]) -> None:
+        """Leave it to later runs."""
+        if self.path is not None:
+            checkpoint.save(self.path, self._word, {"kept": kept, "chosen": chosen})

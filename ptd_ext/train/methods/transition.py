@@ -1,0 +1,169 @@
+"""Losses through a transition matrix: CE, Forward, Reweight, T-Revision and PTD.
+
+All are PTD: a class-dependent matrix is T(x) of one part, and cross entropy is the forward loss of
+the identity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ptd_ext.ops.functional import forward_loss, noisy_posterior, reweight_loss
+from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.engine.optim import Schedule
+from ptd_ext.train.methods.base import Batch, Stage
+from ptd_ext.train.methods.transition_estimate import estimate
+
+if TYPE_CHECKING:
+    from ptd_ext.train.engine.trainer import Run
+
+__all__ = ["CrossEntropy", "Revision", "Through", "WarmUp"]
+
+Loss = Literal["forward", "reweight"]
+
+
+class CrossEntropy(Stage):
+    """The forward loss through the identity, unsmoothed."""
+
+    def __init__(self, settings: Settings, name: str = "train") -> None:
+        super().__init__()
+        self.name = name
+        self.epochs = settings.epochs
+        self.batch_size = settings.batch_size
+        self.schedule = Schedule.of(settings)
+
+    def begin(self, run: Run) -> None:
+        """Make the identity."""
+        self.register_buffer("identity", torch.eye(run.problem.classes), persistent=False)
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """−log g_ȳ."""
+        return [forward_loss(z, batch.labels, None, self.identity, smoothing=0.0) for z in logits]
+
+
+class WarmUp(CrossEntropy):
+    """Cross entropy for a few epochs: P(noisy label | x), averaged over the last of them."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, "warm up")
+        self.epochs = settings.warm_up_epochs
+        self.averaged = min(settings.posterior_epochs, self.epochs)
+
+    def begin(self, run: Run) -> None:
+        """Make room for the sum of posteriors."""
+        super().begin(run)
+        shape = (run.problem.train_size, run.problem.classes)
+        self.register_buffer("posterior", torch.zeros(shape))
+
+    def end_epoch(self, run: Run, epoch: int) -> None:
+        """Add this epoch's posterior of every training sample."""
+        if epoch >= self.epochs - self.averaged:
+            logits = run.predict(run.networks[0], "train").logits
+            self.posterior += logits.softmax(-1) / self.averaged
+
+    def finish(self, run: Run) -> None:
+        """Keep the posterior."""
+        run.kept["posterior"] = self.posterior
+
+
+class Through(Stage):
+    """Train through T(x), estimated from the warmed-up network."""
+
+    weights: Tensor  # h(x), [N, R]
+    parts: Tensor  # P, [R, C, C]
+
+    def __init__(self, settings: Settings, loss: Loss) -> None:
+        super().__init__()
+        self.name = "train"
+        self.settings = settings
+        self.loss: Loss = loss
+        self.epochs = settings.epochs
+        self.batch_size = settings.batch_size
+        self.schedule = Schedule.of(settings)
+        warm = settings.rate < settings.fresh_from
+        if settings.start != "auto":
+            warm = settings.start == "warm"
+        self.start = "chosen" if warm else "fresh"
+        self.slack: nn.Parameter | None = None
+
+    def begin(self, run: Run) -> None:
+        """Estimate T(x) unless a stage before, or this one before a resume, has done so."""
+        if "parts" not in run.kept:
+            run.kept.update(estimate(run, self.settings))
+        self.register_buffer("weights", run.kept["weights"], persistent=False)
+        parts = prepare_parts(run.kept["parts"])
+        self.register_buffer("parts", parts, persistent=False)
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """The forward loss, or cross entropy weighted by β without a gradient through it."""
+        weights = self.weights[batch.ids]
+        return [self._loss(z, batch.labels, weights, self.slack) for z in logits]
+
+    def _loss(self, z: Tensor, labels: Tensor, weights: Tensor, slack: Tensor | None) -> Tensor:
+        if self.loss == "forward":
+            return forward_loss(z, labels, weights, self.parts, slack)
+        cap = self.settings.max_importance or None
+        return reweight_loss(z, labels, weights, self.parts, slack, max_importance=cap)
+
+    def noisy_posterior(self, logits: Tensor, weights: Tensor | None) -> Tensor:
+        """T(x)ᵀg."""
+        return noisy_posterior(logits, weights, self.parts, self.slack)
+
+
+class Revision(Through):
+    """Learn ΔT with the network, from the model chosen in the stage before."""
+
+    def __init__(self, settings: Settings, loss: Loss) -> None:
+        super().__init__(settings, loss)
+        self.name = "revise"
+        self.keep_start = True
+        self.epochs = settings.revision_epochs
+        self.schedule = Schedule("adam", settings.revision_lr)
+        self.start = "chosen"
+
+    def begin(self, run: Run) -> None:
+        """ΔT starts at zero."""
+        super().begin(run)
+        self.slack = nn.Parameter(torch.zeros(run.problem.classes, run.problem.classes))
+
+    def parameter_groups(self) -> list[tuple[list[nn.Parameter], Schedule]]:
+        """ΔT, with a learning rate of its own."""
+        return [([self.slack], Schedule("adam", self.settings.slack_lr))]
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """The loss through T(x) + ΔT.
+
+        Detached, β gives ΔT no gradient, and attached it has a spurious minimum at g_ȳ → 0. So
+        ΔT learns from the forward likelihood, which leaves the network alone, unless told not to.
+        """
+        if self.loss == "forward":
+            return super().losses(batch, logits)
+        weights, labels = self.weights[batch.ids], batch.labels
+        (z,) = logits
+        if self.settings.slack_loss == "own":
+            cap = self.settings.max_importance or None
+            return [
+                reweight_loss(
+                    z,
+                    labels,
+                    weights,
+                    self.parts,
+                    self.slack,
+                    importance="attached",
+                    max_importance=cap,
+                )
+            ]
+        network = self._loss(z, labels, weights, self.slack.detach())
+        return [network + forward_loss(z.detach(), labels, weights, self.parts, self.slack)]
+
+    def finish(self, run: Run) -> None:
+        """Keep ΔT of the model that was chosen."""
+        run.kept["slack"] = run.chosen["learned"]["slack"]
+
+    def figures(self) -> dict[str, float]:
+        """How far ΔT has gone."""
+        return {"slack": self.slack.detach().abs().max().item()}

@@ -1,0 +1,200 @@
+"""A cell of a table: one method on one data set, at one noise rate, with one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ptd_ext.train.config.settings import describe
+
+__all__ = [
+    "ABLATION_METHODS",
+    "DATA_SETS",
+    "METHODS",
+    "Cell",
+    "Traits",
+    "ablation_grid",
+    "accuracy_grid",
+    "differences",
+    "label",
+    "only_where",
+]
+
+
+class Traits(NamedTuple):
+    """What the table needs to know of a method.
+
+    Attributes:
+        cost: of a run, in units of a run of CE; only the order and the time left depend on it.
+        warms_up: whether it starts from the network that methods of a transition matrix share.
+        has_parts: whether R matters to it.
+        published: whether the paper has it.
+    """
+
+    cost: float
+    warms_up: bool = False
+    has_parts: bool = False
+    published: bool = True
+
+
+METHODS = {
+    "CE": Traits(1.0),
+    "Decoupling": Traits(2.0),
+    "MentorNet": Traits(1.0),
+    "Co-teaching": Traits(2.0),
+    "Co-teaching+": Traits(2.0),
+    "Joint": Traits(3.2),
+    "DMI": Traits(2.0),
+    "Forward": Traits(1.1, warms_up=True),
+    "Reweight": Traits(1.1, warms_up=True),
+    "T-Revision": Traits(1.2, warms_up=True),
+    "Forward-band": Traits(1.1, warms_up=True, published=False),
+    "Reweight-band": Traits(1.1, warms_up=True, published=False),
+    "PTD-F": Traits(1.3, warms_up=True, has_parts=True),
+    "PTD-R": Traits(1.3, warms_up=True, has_parts=True),
+    "PTD-F-V": Traits(1.4, warms_up=True, has_parts=True),
+    "PTD-R-V": Traits(1.4, warms_up=True, has_parts=True),
+}
+
+# Those of Figure 2, and the class-dependent matrix of the same anchors.
+ABLATION_METHODS = ("Forward", "T-Revision", "Forward-band", *(m for m in METHODS if "PTD" in m))
+
+# Training samples of each; digits is small, comes with scikit-learn, and is there to try things.
+DATA_SETS = {
+    "mnist": 60_000,
+    "fashion_mnist": 60_000,
+    "svhn": 73_257,
+    "cifar10": 50_000,
+    "news": 13_997,
+    "clothing1m": 1_000_000,
+    "digits": 1_437,
+}
+
+_REAL = "real"  # the folder of noise that nobody made, in place of a rate
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    Attributes:
+        data: the data set.
+        rate: of the noise in per cent; None where the labels have noise of their own.
+        method: by its name in the tables.
+        seed: of everything random.
+        parts: R, where the table varies it.
+    """
+
+    data: str
+    rate: float | None
+    method: str
+    seed: int
+    parts: int | None = None
+
+    @property
+    def traits(self) -> Traits:
+        """Of its method."""
+        return METHODS[self.method]
+
+    @property
+    def group(self) -> tuple[str, float | None, int]:
+        """Cells of a group that warm up share the warmed-up network."""
+        return self.data, self.rate, self.seed
+
+    def folder(self, table: Path) -> Path:
+        """Where the run keeps what it writes."""
+        rate = _REAL if self.rate is None else f"{self.rate:g}"
+        folder = table / self.data / rate / self.method
+        if self.parts is not None:
+            folder /= f"parts-{self.parts}"
+        return folder / str(self.seed)
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Cell:
+        """The cell of a folder that :meth:`folder` names."""
+        *_, data, rate, method, seed = folder.parts
+        parts = None
+        if method.startswith("parts-"):
+            *_, data, rate, method, number, seed = folder.parts
+            parts = int(number.removeprefix("parts-"))
+        return cls(data, None if rate == _REAL else float(rate), method, int(seed), parts)
+
+    def config(self, shared: dict[str, Any]) -> dict[str, Any]:
+        """What `ptd-ext train` is told: what all cells share, then the cell's own."""
+        own: dict[str, Any] = {"dataset": self.data, "method": self.method, "seed": self.seed}
+        if self.rate is None:
+            own["noise"] = "none"
+        else:
+            own["rate"] = self.rate / 100
+        if self.parts is not None:
+            own["parts"] = self.parts
+        if not self.traits.has_parts:
+            shared = {name: value for name, value in shared.items() if name != "parts"}
+        return {**shared, **own}
+
+    def __str__(self) -> str:
+        rate = "" if self.rate is None else f" {self.rate:g} %"
+        parts = "" if self.parts is None else f" R = {self.parts}"
+        return f"{self.data}{rate} {self.method}{parts} seed {self.seed}"
+
+
+def accuracy_grid(
+    data: str, rates: Sequence[float | None], methods: Sequence[str], seeds: Sequence[int]
+) -> list[Cell]:
+    """All cells of an accuracy table, in its order."""
+    return [Cell(data, r, m, s) for r in rates for m in methods for s in seeds]
+
+
+def ablation_grid(
+    data: str,
+    rates: Sequence[float | None],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    parts: Sequence[int],
+) -> list[Cell]:
+    """All cells of the ablation; methods without parts have one per seed, whatever R is."""
+    return [
+        Cell(data, rate, method, seed, number)
+        for rate in rates
+        for method in methods
+        for number in (parts if METHODS[method].has_parts else (None,))
+        for seed in seeds
+    ]
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Sentences' halves such as "epochs = 5 (now 10)", for settings that change what is computed.
+
+    Where a run reads data and how it runs may change: tables and data sets get moved about.
+    """
+    found = []
+    for name in sorted({*before, *now}):
+        old, new = _comparable(before.get(name)), _comparable(now.get(name))
+        if old != new and not only_where(name):
+            found.append(f"{name} = {_shown(old)} (now {_shown(new)})")
+    return found
+
+
+def label(method: str) -> str:
+    """A method's name in a table, marked if the paper does not have it."""
+    return method if METHODS[method].published else f"{method} †"
+
+
+def only_where(name: str) -> bool:
+    """Whether a setting changes only where or how a run happens, not what it computes."""
+    if name == "data":
+        return True
+    try:
+        return describe(name)["section"] == "run"
+    except KeyError:  # a setting of another version
+        return False
+
+
+def _comparable(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
+
+
+def _shown(value: Any) -> str:
+    return "its default" if value is None else str(value)

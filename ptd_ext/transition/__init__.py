@@ -1,0 +1,1 @@
+"""T(x): anchors, the transition matrices of the parts, and the model that they make up."""

@@ -1,0 +1,175 @@
+"""The transition matrices of the parts, from the noisy posteriors of anchors (Eq. 4)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ptd_ext.transition._simplex_least_squares import kkt_residual, simplex_least_squares
+from ptd_ext.transition.anchors import Anchors, anchor_positions, combine_posteriors
+from ptd_ext.utils.ids import as_rows
+
+__all__ = ["RIDGE", "Diagnosis", "PartFit", "fit_part_transitions"]
+
+# Without a pull, parts fit the anchors that are of another class.
+RIDGE = 0.1
+
+
+def fit_part_transitions(
+    weights: Any,
+    posteriors: Any,
+    anchors: Anchors | Sequence[Any],
+    *,
+    ids: Any = None,
+    ridge: float = RIDGE,
+) -> PartFit:
+    r"""Part transitions P from anchors (Eq. 4), all classes at once, in float64.
+
+    For class i let H [k, R] be the weights of its k anchors, T [k, C] their noisy posteriors and
+    Q₀ the class-dependent row, the mean of T. Then row i of Pʲ is row j of the Q that attains ::
+
+        min  ‖H Q − T‖² / k + ridge · ‖Q − Q₀‖²    over Q [R, C] with rows on the simplex
+
+    Args:
+        weights: h(x), [N, R], one row per sample.
+        posteriors: P(Ȳ | x) of the same samples, as :func:`ptd_ext.combine_posteriors` takes them.
+        anchors: from :func:`ptd_ext.find_anchors`, or for every class the ids of its anchors.
+        ids: of the N samples; by default 0 … N−1.
+        ridge: λ ≥ 0, the pull towards Q₀ per anchor. It keeps parts from fitting the anchors that
+            are of another class, and decides where anchors leave a row open.
+
+    Returns:
+        The parts, the residual of the optimality conditions, and `diagnose()`.
+    """
+    if not ridge >= 0:
+        raise ValueError(f"ridge must be at least 0; got {ridge}.")
+    posterior, ids = combine_posteriors(posteriors, ids)
+    weights = as_rows(weights, "weights", "R")
+    if len(weights) != len(posterior):
+        raise ValueError(f"weights must be [{len(posterior)}, R]; got {list(weights.shape)}.")
+    dtype, weights = weights.dtype, weights.to(posterior.device)
+    classes = posterior.shape[1]
+    mix, target = [], []
+    for rows in anchor_positions(anchors, ids, classes):
+        mix.append(weights[rows].double())
+        target.append(posterior[rows].double())
+
+    # Divided by the number of anchors, the problems are of order one.
+    count = torch.tensor([float(len(h)) for h in mix], device=ids.device).double()[:, None, None]
+    prior = torch.stack([t.mean(0, keepdim=True) for t in target])  # [C, 1, C]
+    gram = torch.stack([h.T @ h for h in mix]) / count
+    right = torch.stack([h.T @ t for h, t in zip(mix, target, strict=True)]) / count
+    gram += ridge * torch.eye(weights.shape[1], dtype=torch.float64, device=ids.device)
+    right += ridge * prior
+    solution = simplex_least_squares(gram, right)  # [C, R, C]
+    pairs = zip(mix, solution, target, strict=True)
+    residual = torch.stack([(h @ q - t).square().sum(1).mean().sqrt() for h, q, t in pairs])
+    return PartFit(
+        parts=solution.transpose(0, 1).to(dtype).contiguous(),
+        kkt_residual=kkt_residual(gram, right, solution),
+        residual=residual,
+        singular_values=tuple(torch.linalg.svdvals(h) for h in mix),
+        counts=tuple(len(h) for h in mix),
+        ridge=float(ridge),
+    )
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is known of every class's row, one entry per class.
+
+    Attributes:
+        anchors: how many were used.
+        condition: condition number of the Gram matrix HᵀH; inf where it is singular.
+        rank: number of independent anchors, the numerical rank of H.
+        effective_rank: exp of the entropy of HᵀH's normalised eigenvalues, from 1 to R: how many
+            directions the anchors spread over.
+        residual: root of the mean over anchors of ‖h Q − t‖².
+        kkt_residual: how far from optimal the row is.
+        identified: whether there are R independent anchors.
+    """
+
+    anchors: list[int]
+    condition: list[float]
+    rank: list[int]
+    effective_rank: list[float]
+    residual: list[float]
+    kkt_residual: list[float]
+    identified: list[bool]
+
+    def __str__(self) -> str:
+        lines = ["class  anchors  condition  rank  effective  residual  KKT residual"]
+        for label, known in enumerate(self.identified):
+            lines.append(
+                f"{label:5}  {self.anchors[label]:7}  {self.condition[label]:9.2e}  "
+                f"{self.rank[label]:4}  {self.effective_rank[label]:9.2f}  "
+                f"{self.residual[label]:8.4f}  {self.kkt_residual[label]:12.1e}"
+                + ("" if known else "  not identified")
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class PartFit:
+    """The result of :func:`fit_part_transitions`.
+
+    Attributes:
+        parts: P, [R, C, C], of the type of the weights.
+        kkt_residual: of every class, [C]: max |Q − projection(Q − ∇f(Q))|, f being half the
+            objective. Zero at the minimum only.
+        residual: of every class, [C]: root of the mean over anchors of ‖h Q − t‖².
+        singular_values: of every class's H.
+        counts: anchors of every class.
+        ridge: λ, per anchor.
+    """
+
+    parts: Tensor = field(repr=False)
+    kkt_residual: Tensor
+    residual: Tensor
+    singular_values: tuple[Tensor, ...] = field(repr=False)
+    counts: tuple[int, ...] = field(repr=False)
+    ridge: float
+
+    def diagnose(self) -> Diagnosis:
+        """How well the anchors determine every class's row; warns where they do not."""
+        parts = len(self.parts)
+        condition, rank, effective = [], [], []
+        for values, count in zip(self.singular_values, self.counts, strict=True):
+            eigenvalues = values.square()
+            # The weights are known to the rounding of their type, not of the arithmetic here.
+            smallest = values[0] * max(count, parts) * torch.finfo(self.parts.dtype).eps
+            rank.append(int((values > smallest).sum()))
+            singular = rank[-1] < parts
+            condition.append(torch.inf if singular else (eigenvalues[0] / eigenvalues[-1]).item())
+            share = eigenvalues / eigenvalues.sum()
+            effective.append(torch.special.entr(share).sum().exp().item())
+        identified = [r == parts for r in rank]
+        self._warn(rank)
+        return Diagnosis(
+            list(self.counts),
+            condition,
+            rank,
+            effective,
+            self.residual.tolist(),
+            self.kkt_residual.tolist(),
+            identified,
+        )
+
+    def _warn(self, rank: list[int]) -> None:
+        parts = len(self.parts)
+        short = [f"{label} ({r})" for label, r in enumerate(rank) if r < parts]
+        if not short:
+            return
+        chosen = "the ridge decides" if self.ridge > 0 else "one of many solutions was taken"
+        warnings.warn(
+            f"{len(short)} of {len(rank)} classes have fewer than {parts} independent anchors, one "
+            f"per part, so their rows of the parts are not identified and {chosen}: class "
+            f"(independent anchors) {', '.join(short[:10])}{', …' if len(short) > 10 else ''}. "
+            "Take more anchors or fewer parts.",
+            stacklevel=3,
+        )

@@ -1,0 +1,59 @@
+"""How near an estimated T(x) comes to the rows that the noise was drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ptd_ext.utils.ids import as_labels, as_rows
+
+__all__ = ["approximation_error"]
+
+
+def approximation_error(
+    rows: Any,
+    labels: Any,
+    weights: Tensor | None,
+    parts: Tensor,
+    slack: Tensor | None = None,
+) -> float:
+    """Mean over samples of ‖p − T(x)_y‖₁, from 0 to 2: the measure of the paper's Table 7.
+
+    Only row y of T(x) is formed, as only that row took part in drawing the label.
+
+    Args:
+        rows: p, [N, C], such as `LabelNoise.rows`.
+        labels: y, [N], the clean labels.
+        weights: h(x), [N, R]; None for one class-dependent matrix.
+        parts: P, [R, C, C]; [C, C] without weights.
+        slack: ΔT, [C, C].
+    """
+    rows = as_rows(rows, "rows")
+    samples, classes = rows.shape
+    labels, _ = as_labels(labels, classes)
+    if parts.shape[-2:] != (classes, classes) or parts.dim() != (2 if weights is None else 3):
+        wanted = f"[{classes}, {classes}]" if weights is None else f"[R, {classes}, {classes}]"
+        raise ValueError(f"parts must be {wanted}; got {list(parts.shape)}.")
+    if len(labels) != samples or samples == 0:
+        raise ValueError(f"labels must be [{samples}] and not empty; got {list(labels.shape)}.")
+    if weights is not None and weights.shape != (samples, len(parts)):
+        raise ValueError(f"weights must be [{samples}, {len(parts)}]; got {list(weights.shape)}.")
+    total = 0.0
+    for label in labels.unique().tolist():
+        members = (labels == label).nonzero()[:, 0]
+        mix = None if weights is None else weights[members.to(weights.device)].double()
+        row = parts[..., label, :].double()
+        row = row if mix is None else mix @ row
+        if slack is not None:
+            row = _project(row + slack[label].double())
+        total += (rows[members].to(row) - row).abs().sum().item()
+    return total / samples
+
+
+def _project(row: Tensor) -> Tensor:
+    """As :func:`ptd_ext.project_transition` does it, for rows that are no square matrix."""
+    row = row.clamp(min=0)
+    total = row.sum(-1, keepdim=True)
+    return torch.where(total > 0, row / total, 1 / row.shape[-1])

@@ -1,0 +1,147 @@
+"""The learned transition: parts, the basis that gives a sample its weights, and slack."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ptd_ext.ops import functional
+from ptd_ext.ops.simplex import simplex_weights
+from ptd_ext.transition.plot import image_grid, new_axes
+from ptd_ext.utils import tensor_files as files
+
+__all__ = ["PartTransition"]
+
+_FORMAT = "a part transition"
+_STEPS = 500
+_TOLERANCE = 1e-6
+
+
+class PartTransition:
+    """T(x) = Σⱼ hⱼ(x) Pʲ, revised by ΔT where there is one.
+
+    Args:
+        parts: P, [R, C, C].
+        basis: W, [R, D], for which h(x) = argmin ‖x − h W‖² on the simplex; or a fitted object
+            that keeps it as `components_`, like :class:`ptd_ext.SimplexNMF`. None where weights
+            come from elsewhere.
+        slack: ΔT, [C, C].
+        about: what is to be remembered with it, as JSON can hold it: the data, the seed, …
+
+    The tensors are kept as they are, without copies and without gradients, as attributes of the
+    same names.
+    """
+
+    def __init__(
+        self,
+        parts: Tensor,
+        basis: Any = None,
+        slack: Tensor | None = None,
+        *,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        self.parts = torch.as_tensor(parts).detach()
+        basis = getattr(basis, "components_", basis)
+        self.basis = None if basis is None else torch.as_tensor(basis).detach()
+        self.slack = None if slack is None else torch.as_tensor(slack).detach()
+        self.about = dict(about or {})
+        _check(self.parts, self.basis, self.slack)
+
+    @property
+    def classes(self) -> int:
+        """C."""
+        return self.parts.shape[-1]
+
+    @property
+    def n_parts(self) -> int:
+        """R."""
+        return len(self.parts)
+
+    def weights(self, features: Tensor) -> Tensor:
+        """h(x), [N, R], for features [N, D] that the parts need not have seen."""
+        if self.basis is None:
+            raise ValueError("weights need a basis: this PartTransition was made without one.")
+        features = torch.as_tensor(features).detach()
+        if features.dim() != 2 or features.shape[1] != self.basis.shape[1]:
+            raise ValueError(
+                f"features must be [N, {self.basis.shape[1]}]; got {list(features.shape)}."
+            )
+        return _weight_step(features, self.basis.to(features))
+
+    def matrix(self, features: Tensor | None = None, *, weights: Tensor | None = None) -> Tensor:
+        """T(x), [N, C, C], for features [N, D] or for weights h(x) [N, R]."""
+        if (features is None) == (weights is None):
+            raise ValueError("matrix takes features or weights, one of them.")
+        if weights is None:
+            weights = self.weights(features)
+        if weights.dim() != 2 or weights.shape[1] != self.n_parts:
+            raise ValueError(f"weights must be [N, {self.n_parts}]; got {list(weights.shape)}.")
+        return functional.transition_matrix(weights, self.parts, self.slack)
+
+    def to(self, *args: Any, **options: Any) -> PartTransition:
+        """The same on another device or of another type, like `Tensor.to`."""
+        parts, basis, slack = (
+            None if t is None else t.to(*args, **options)
+            for t in (self.parts, self.basis, self.slack)
+        )
+        return PartTransition(parts, basis, slack, about=self.about)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a safetensors file with `about` as JSON in its header."""
+        tensors = {"parts": self.parts, "basis": self.basis, "slack": self.slack}
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        files.write(path, _FORMAT, tensors, self.about)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> PartTransition:
+        """Read what :meth:`save` wrote; a wrong or damaged file is refused with a sentence."""
+        tensors, about = files.read(path, _FORMAT, ("parts",))
+        try:
+            return cls(tensors["parts"], tensors.get("basis"), tensors.get("slack"), about=about)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} holds no usable part transition: {error}") from None
+
+    def plot(self, axes: Any = None, columns: int | None = None) -> Any:
+        """Draw every Pʲ in shades of blue, dark for one; returns matplotlib's axes."""
+        axes = new_axes() if axes is None else axes
+        grid = image_grid(1 - self.parts.double(), columns, limits=(0, 1))
+        axes.imshow(grid, cmap="Blues_r", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_axis_off()
+        axes.set_title(f"{self.n_parts} part transitions of {self.classes} classes")
+        return axes
+
+    def __repr__(self) -> str:
+        features = "none" if self.basis is None else str(self.basis.shape[1])
+        revised = "" if self.slack is None else ", revised"
+        return (
+            f"PartTransition(parts={self.n_parts}, classes={self.classes}, "
+            f"features={features}{revised})"
+        )
+
+
+def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
+    if parts.dim() != 3 or parts.shape[1] != parts.shape[2]:
+        raise ValueError(f"parts must be [R, C, C]; got {list(parts.shape)}.")
+    if 0 in parts.shape or (basis is not None and 0 in basis.shape):
+        shape = list(parts.shape if 0 in parts.shape else basis.shape)
+        raise ValueError(f"parts and basis must not be empty; got {shape}.")
+    if basis is not None and (basis.dim() != 2 or len(basis) != len(parts)):
+        raise ValueError(f"basis must be [{len(parts)}, D]; got {list(basis.shape)}.")
+    if slack is not None and slack.shape != parts.shape[1:]:
+        raise ValueError(f"slack must be {list(parts.shape[1:])}; got {list(slack.shape)}.")
+    for name, tensor in (("parts", parts), ("basis", basis), ("slack", slack)):
+        if tensor is not None and not tensor.is_floating_point():
+            raise TypeError(f"{name} must be floating-point; got {tensor.dtype}.")
+        if tensor is not None and not tensor.isfinite().all():
+            raise ValueError(f"{name} must be finite; it is not.")
+    if (parts < 0).any():
+        raise ValueError(f"parts must not be negative; the smallest entry is {parts.min():.6g}.")
+
+
+def _weight_step(features: Tensor, basis: Tensor) -> Tensor:
+    """Minimise ‖x − h W‖², that is ½ h W Wᵀ hᵀ − x Wᵀ · h and a constant."""
+    gram, linear = basis @ basis.T, features @ basis.T
+    return simplex_weights(gram, linear, steps=_STEPS, tolerance=_TOLERANCE)

@@ -1,0 +1,131 @@
+"""What the parts look like (appendix F of the paper).
+
+Parts of deep features cannot be looked at. The raw observations X that have the same weights h are
+made of parts V that can: min ‖X − h V‖², an ordinary least-squares problem.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ptd_ext.utils.ids import as_rows
+
+__all__ = ["image_grid", "part_images", "plot_part_images"]
+
+_BLOCK = 1 << 22  # entries of the observations at once
+
+
+def part_images(weights: Any, observations: Any) -> Tensor:
+    """The parts V of the raw observations, [R, …]: (hᵀh)⁺ hᵀX, X read in blocks.
+
+    Args:
+        weights: h(x), [N, R].
+        observations: X, [N, …]: the same samples as images or whatever else they were; a tensor,
+            an array or a memory map.
+    """
+    weights = as_rows(weights, "weights", "R").double().cpu()
+    if not isinstance(observations, (Tensor, np.ndarray)):
+        observations = np.asarray(observations)
+    if observations.ndim < 2 or len(observations) != len(weights):
+        raise ValueError(
+            f"observations must be [{len(weights)}, …], one per row of weights; "
+            f"got {list(observations.shape)}."
+        )
+    shape = tuple(observations.shape[1:])
+    size = math.prod(shape)
+    cross = torch.zeros(weights.shape[1], size, dtype=torch.float64)
+    for rows in torch.arange(len(weights)).split(max(1, _BLOCK // max(size, 1))):
+        block = observations[rows[0] : rows[-1] + 1]
+        if isinstance(block, np.ndarray):
+            block = torch.from_numpy(block.astype(np.float64))
+        cross += weights[rows].T @ block.detach().cpu().double().reshape(len(rows), size)
+    solved = torch.linalg.pinv(weights.T @ weights, hermitian=True) @ cross
+    return solved.reshape(-1, *shape)
+
+
+def image_grid(
+    images: Any,
+    columns: int | None = None,
+    *,
+    gap: int = 1,
+    limits: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """Images side by side in one, [H, W] or [H, W, 3], with values 0 … 1 and white between them.
+
+    Args:
+        images: [R, H, W], or colours as [R, 3, H, W] or [R, H, W, 3].
+        columns: by default as many as make the grid about square.
+        gap: pixels between images.
+        limits: the values that become 0 and 1; by default every image's own extremes.
+    """
+    images = torch.as_tensor(images).detach().cpu().double()
+    if images.dim() == 4 and images.shape[1] == 3 and images.shape[3] != 3:
+        images = images.permute(0, 2, 3, 1)
+    if not (images.dim() == 3 or (images.dim() == 4 and images.shape[3] == 3)) or not len(images):
+        raise ValueError(
+            "images must be [R, H, W], [R, 3, H, W] or [R, H, W, 3] with R at least 1; got "
+            f"{list(images.shape)}."
+        )
+    if columns is not None and columns < 1:
+        raise ValueError(f"columns must be at least 1; got {columns}.")
+    count, height, width = images.shape[:3]
+    columns = math.ceil(math.sqrt(count)) if columns is None else min(columns, count)
+    lines = math.ceil(count / columns)
+    shape = (lines * (height + gap) - gap, columns * (width + gap) - gap, *images.shape[3:])
+    grid = torch.ones(shape, dtype=torch.float64)
+    for number, image in enumerate(images):
+        top, left = number // columns * (height + gap), number % columns * (width + gap)
+        low, high = (image.min().item(), image.max().item()) if limits is None else limits
+        scaled = (image - low) / max(high - low, 1e-12)
+        grid[top : top + height, left : left + width] = scaled.clamp(0, 1)
+    return grid.numpy()
+
+
+def plot_part_images(
+    weights: Any,
+    observations: Any,
+    *,
+    image_shape: tuple[int, ...] | None = None,
+    columns: int | None = None,
+    axes: Any = None,
+) -> tuple[Any, Tensor]:
+    """Draw :func:`part_images` as a grid; returns matplotlib's axes and the parts [R, …].
+
+    Args:
+        weights: as in :func:`part_images`.
+        observations: as in :func:`part_images`.
+        image_shape: (H, W), (3, H, W) or (H, W, 3), where the observations are flat.
+        columns: as in :func:`image_grid`.
+        axes: where to draw; a new figure by default.
+    """
+    images = part_images(weights, observations)
+    if image_shape is not None:
+        if math.prod(image_shape) != images[0].numel():
+            raise ValueError(
+                f"image_shape must have {images[0].numel()} entries, those of an observation; "
+                f"got {tuple(image_shape)}."
+            )
+        images = images.reshape(-1, *image_shape)
+    if images.dim() == 4 and images.shape[1] == 1:
+        images = images[:, 0]
+    grid = image_grid(images, columns)
+    axes = new_axes() if axes is None else axes
+    axes.imshow(grid, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_axis_off()
+    return axes, images
+
+
+def new_axes() -> Any:
+    """The axes of a new figure, or a sentence that says what is missing."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            'drawing needs matplotlib: pip install "ptd_ext[plot]"', name="matplotlib"
+        ) from None
+    return Figure(layout="constrained").add_subplot()

@@ -1,0 +1,1 @@
+"""Files, ids, processes and progress: nothing here knows about label noise."""
