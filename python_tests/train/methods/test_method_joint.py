@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from train.method_cases import (
+from train.methods.method_cases import (
     Trained,
     assert_never_waits,
     batch_of,

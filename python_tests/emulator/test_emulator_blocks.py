@@ -7,6 +7,7 @@ from ctypes import c_double, c_int, c_uint64
 
 import numpy as np
 import pytest
+
 from emulator.build import load_runtime
 from emulator.harness import Emulator, EmulatorError
 from emulator.proof import checked, each_mode, each_seed, error, fast, floats, needs_compiler

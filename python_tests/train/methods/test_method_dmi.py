@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from train.method_cases import (
+from train.methods.method_cases import (
     Trained,
     assert_never_waits,
     batch_of,

@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 import torch
+
 from emulator.build import load_runtime
 from emulator.harness import Emulator, EmulatorError
 from emulator.launches import recording

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+
 from emulator.harness import Emulator
 from emulator.proof import checked, each_mode, each_seed, error, fast, floats, ints, needs_compiler
 

@@ -233,7 +233,7 @@ def news(tmp_path, texts):
     [("_MAX_TEXT", "declares 12 bytes"), ("_MAX_MESSAGES", "at most 20 "), ("_MAX_WORDS", "of 20")],
 )
 def test_texts_without_end(tmp_path, limit, sentence, monkeypatch):
-    monkeypatch.setattr(f"ptd_ext.train.data.news.{limit}", 20, raising=False)
+    monkeypatch.setattr(f"ptd_ext.train.data.sets.news.{limit}", 20, raising=False)
     check(news(tmp_path, (f"the w{k:07}" for k in range(30))), sentence)
 
 

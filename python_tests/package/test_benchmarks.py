@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 METRIC_VALUES = {
     "gpu__time_duration.sum": "5312",

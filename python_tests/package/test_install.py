@@ -14,7 +14,7 @@ import torch
 from ptd_ext import _C, _load
 from ptd_ext.diagnostics import info
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import time
 from functools import partial
 
 import pytest
-from train.test_reproduce_runs import TWO
-from train.test_reproduce_runs import table as table
+from train.reproduce.test_reproduce_runs import TWO
+from train.reproduce.test_reproduce_runs import table as table
 
 from ptd_ext.train.reproduce import command, workers
 from ptd_ext.train.reproduce.grid import Cell

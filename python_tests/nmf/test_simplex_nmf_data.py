@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from test_simplex_nmf import mixtures
+from nmf.test_simplex_nmf import mixtures
 
 from ptd_ext import SimplexNMF
 

@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+
 from emulator.harness import CompileError, Emulator, EmulatorError, compile_kernels
 from emulator.launches import recording
 from emulator.proof import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from cuda.test_cuda_simplex_weights import make_problem
 from cuda_cases import NAMES, batch_of
 from emulator.harness import compiler
-from test_cuda_simplex_weights import make_problem
 from traffic import traffic_of
 
 import ptd_ext
