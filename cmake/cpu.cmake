@@ -26,7 +26,8 @@ endif()
 # mean (-ffast-math) are out: masked classes have logits of minus infinity.
 set(kernel_flags -O3 -ffp-contract=fast -fno-math-errno -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  list(APPEND kernel_flags -Wno-maybe-uninitialized) # g++ 12 warns of its own AVX-512 header
+  # g++ 12 warns of its own AVX-512 header
+  list(APPEND kernel_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 
 # The order of variants matters. An inline function that two variants share is kept once, from the

@@ -42,4 +42,5 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
   m.def(
       "simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor linear, "
       "Tensor? start, int steps, float tolerance) -> Tensor");
+  m.def("simplex_least_squares(Tensor gram, Tensor right) -> Tensor");
 }

@@ -74,17 +74,19 @@ struct BatchInputs {
 // depends on the sizes and the number of threads alone, so that sums come out the same every time.
 class Ranges {
  public:
-  // `work` is in multiply-adds per sample; `most` limits the number of ranges.
-  Ranges(int64_t samples, double work, int64_t most = INT64_MAX) : samples_(samples) {
+  // `work` is in multiply-adds per sample; `most` limits the number of ranges, which are multiples
+  // of `block` samples.
+  Ranges(int64_t samples, double work, int64_t most = INT64_MAX, int64_t block = kBlock)
+      : samples_(samples) {
     constexpr double kWorthAThread = 100e3;
     const double worth = double(samples) * work / kWorthAThread;
     int64_t count = torch::stable::get_num_threads();
     if (double(count) > worth) count = worth < 1 ? 1 : int64_t(worth);
     if (count > most) count = most;
-    const int64_t blocks = (samples + kBlock - 1) / kBlock;
+    const int64_t blocks = (samples + block - 1) / block;
     if (count > blocks) count = blocks < 1 ? 1 : blocks;
     count_ = count;
-    size_ = (blocks + count - 1) / count * kBlock;
+    size_ = (blocks + count - 1) / count * block;
   }
 
   int64_t count() const { return count_; }

@@ -1,4 +1,5 @@
 // Compiled once per instruction set, with PTD_ISA naming it.
+#include "simplex_least_squares_columns.h"
 #include "simplex_projection_rows.h"
 #include "simplex_table.h"
 #include "simplex_weights_rows.h"
@@ -11,9 +12,11 @@ const SimplexKernels<T>& simplex_table() {
   static constexpr SimplexKernels<T> kTable = {
       .project_scratch = simplex_project_scratch<T>,
       .weights_scratch = simplex_weights_scratch<T>,
+      .least_squares_scratch = InteriorPoint<T>::scratch,
       .project = simplex_project<T>,
       .project_backward = simplex_project_backward<T>,
       .weights = simplex_weights<T>,
+      .least_squares = simplex_least_squares<T>,
   };
   return kTable;
 }

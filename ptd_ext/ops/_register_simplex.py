@@ -17,6 +17,7 @@ def register_simplex() -> None:
     """Tell torch about them; called once, after the library is loaded."""
     _register_projection()
     _register_weights()
+    _register_least_squares()
 
 
 def _register_projection() -> None:
@@ -67,3 +68,12 @@ def _register_weights() -> None:
 
     torch.library.register_fake("ptd_ext::simplex_weights", fake)
     torch.library.register_autograd("ptd_ext::simplex_weights", refuse)
+
+
+def _register_least_squares() -> None:
+    def refuse(ctx: Any, grad: Tensor) -> None:
+        raise RuntimeError("simplex_least_squares is not differentiable: detach its inputs.")
+
+    name = "ptd_ext::simplex_least_squares"
+    torch.library.register_fake(name, lambda gram, right: right.new_empty(right.shape))
+    torch.library.register_autograd(name, refuse)

@@ -15,6 +15,9 @@ is the wanted change of Q ∘ Z, and is left with one system per column k of Q,
 
 tied together by the sums: (Σ_k M_k⁻¹) dν = (1 − Q 1) − Σ_k M_k⁻¹ s_k. So nothing larger than R × R
 is ever factorised. Predictor and corrector share the factors (Mehrotra 1992).
+
+On the CPU an operator takes these steps, with the columns of Q in the lanes of vectors; on other
+devices torch does, as written here.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ptd_ext.ops.reference import simplex_projection
+from ptd_ext.ops.simplex import simplex_projection
 
 __all__ = ["kkt_residual", "simplex_least_squares"]
 
@@ -40,15 +43,22 @@ def simplex_least_squares(gram: Tensor, right: Tensor) -> Tensor:
     G and B should be of order one. The last step is a projected gradient step, which puts the rows
     on the simplex exactly and turns what vanishes into exact zeros.
     """
+    if right.device.type == "cpu":
+        result = torch.ops.ptd_ext.simplex_least_squares(gram, right)
+    else:
+        result = _in_chunks(gram, right)
+    largest = torch.linalg.eigvalsh(gram)[:, -1].clamp(min=1e-300)[:, None, None]
+    return simplex_projection(result - (gram @ result - right) / largest)
+
+
+def _in_chunks(gram: Tensor, right: Tensor) -> Tensor:
     problems, parts, columns = right.shape
     at_once = max(1, _MATRICES // (columns * parts * parts))
     solved = [
         _interior_point(g, b)
         for g, b in zip(gram.split(at_once), right.split(at_once), strict=True)
     ]
-    result = torch.cat(solved) if problems else right.clone()
-    largest = torch.linalg.eigvalsh(gram)[:, -1].clamp(min=1e-300)[:, None, None]
-    return simplex_projection(result - (gram @ result - right) / largest)
+    return torch.cat(solved) if problems else right.clone()
 
 
 def kkt_residual(gram: Tensor, right: Tensor, rows: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ TESTS = [
     "test_many_classes.py",
     "test_noisy_posterior.py",
     "test_posteriors.py",
+    "../transition/test_simplex_least_squares.py",
     "test_simplex_projection.py",
     "test_simplex_weights.py",
 ]
