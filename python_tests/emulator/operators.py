@@ -56,7 +56,11 @@ class Operators:
     def _end(self, schema: Any, result: Any) -> None:
         """Names the outputs, and forgets the arrays."""
         outputs = result if isinstance(result, tuple) else () if result is None else (result,)
-        returned = {tensor.data_ptr(): _return_name(schema, i) for i, tensor in enumerate(outputs)}
+        returned = {
+            tensor.data_ptr(): _return_name(schema, i)
+            for i, tensor in enumerate(outputs)
+            if tensor.numel()
+        }
         names, self.arrays = {}, {}
         for line in self._runtime.cuda_emulator_borrowed().decode().splitlines():
             name, address, size = line.split("\t")

@@ -97,6 +97,28 @@ def test_memory_of_a_tensor_that_has_gone(ops):
     load_runtime().cuda_emulator_forget_borrowed()
 
 
+@pytest.mark.parametrize("traffic", [False, True])
+def test_memory_allocated_anew_is_another_array(library, ops, traffic):
+    """Scratch memory that the allocator gives out twice, to a smaller array the second time."""
+    scratch = torch.empty(100)
+
+    def twice(x, *_):
+        for size in (100, 50):
+            call("allocate", scratch, 4 * size)
+            call("hand_over", scratch, 4 * size)
+            call("hand_over", x, x.nbytes)
+            call("launch_copy", x, scratch, size, 0, 0)
+        return scratch[:50]
+
+    twice.default = library.copy.default
+    with recording(traffic=traffic) as launches:
+        ops._call(twice, torch.arange(100.0), 0, 0, False)
+    assert ops.arrays == {"x": 400, "scratch 1": 400, "y": 200}
+    if traffic:
+        written = [t.array for launch in launches for t in launch.traffic if t.writes]
+        assert written == ["scratch 1", "y"]
+
+
 def test_errors_of_the_operators_themselves():
     """An argument that is refused is not the emulator's error, and nothing is left of the call."""
     x = torch.randn(3, 5)

@@ -27,21 +27,33 @@ struct Extent {
   }
 };
 
+struct Gone {
+  std::string name;
+  size_t bytes;
+};
+
 bool watching = false;
 size_t count = 0;                          // arrays without a name
 std::map<const void*, std::string> names;  // by first byte
 std::vector<Extent> own;                   // extents that the running operator allocated
+std::vector<Gone> gone;                    // arrays whose memory has been allocated anew
 
 }  // namespace
 
 void allocated(void* begin, size_t bytes) {
   constexpr int kPoison = 0xff;  // a NaN in every floating type, -1 in every integer
-  if (bytes == 0 || record.mode == Recording::launches) return;
-  std::memset(begin, kPoison, bytes);
+  if (bytes == 0) return;
+  if (record.mode != Recording::launches) std::memset(begin, kPoison, bytes);
   if (!watching) return;
-  // The memory may have been that of a tensor that has gone.
+  // The memory may have been that of a tensor that has gone: it is another array from here on, so
+  // that an operator names its arrays alike wherever the allocator puts them.
   const Extent extent{static_cast<char*>(begin), bytes};
   std::erase_if(own, [&](const Extent& other) { return other.overlaps(extent); });
+  for (const Array& array : memory.arrays()) {
+    if (array.borrowed() && extent.overlaps({array.begin(), array.bytes()})) {
+      gone.push_back({array.name(), array.bytes()});
+    }
+  }
   memory.forget(extent.begin, bytes);
   own.push_back(extent);
 }
@@ -71,10 +83,12 @@ void cuda_emulator_watch_borrowed(int on) { watching = on != 0; }
 // The array that starts there is called so until it is forgotten.
 void cuda_emulator_name(const void* begin, const char* name) { names[begin] = name; }
 
-// A line for each borrowed array: name, address of the first byte, bytes. The caller owns nothing.
+// A line for each borrowed array: name, address of the first byte, bytes. The address is zero where
+// other arrays have the memory by now. The caller owns nothing.
 const char* cuda_emulator_borrowed() {
   static std::string text;
   text.clear();
+  for (const Gone& array : gone) text += array.name + format("\t0\t%zu\n", array.bytes);
   for (const Array& array : memory.arrays()) {
     if (!array.borrowed()) continue;
     text += array.name() + format("\t%zu\t%zu\n", size_t(array.begin()), array.bytes());
@@ -86,6 +100,7 @@ void cuda_emulator_forget_borrowed() {
   memory.forget_borrowed();
   names.clear();
   own.clear();
+  gone.clear();
   count = 0;
 }
 }
