@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import torch
 
-from ptd_ext.train.config.presets import ONE_MATRIX, resolve
+from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.engine.experiment import Place
+from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.utils.distributed import Ranks
 
 CPU = Place(torch.device("cpu"), Ranks())
@@ -51,7 +52,7 @@ def write_clusters(path, samples=700, classes=4, features=8):
 
 def quick_values(root, method, **changes):
     values = {**QUICK, "data": str(root), "method": method, **changes}
-    if method in ONE_MATRIX:
+    if METHODS[method].one_matrix:
         del values["parts"]
     return values
 

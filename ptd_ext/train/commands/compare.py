@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
-from ptd_ext.train.config.presets import ONE_MATRIX, resolve
+from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import Place, train
 from ptd_ext.train.engine.feasibility import possible_stages
+from ptd_ext.train.methods.registry import METHODS
 
 DESCRIPTION = """\
 Train several methods on the same noisy data and print mean ± standard deviation over seeds of
@@ -80,7 +81,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def _settings(config: dict[str, Any], method: str, seed: int, out: Path) -> Settings:
     given = {**config, "method": method, "seed": seed}
-    if method in ONE_MATRIX:
+    if method in METHODS and METHODS[method].one_matrix:
         given.pop("parts", None)
     settings = resolve(given, {})
     # One method's warmed-up network is another's.

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
-from ptd_ext.train.config.presets import ONE_MATRIX, resolve
+from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config, write_config
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import Place, train
 from ptd_ext.train.engine.experiment_folder import check_folder, claim, new_folder
 from ptd_ext.train.engine.feasibility import possible_stages
-from ptd_ext.train.methods import NAMES
+from ptd_ext.train.methods.registry import METHODS
 
 DEFAULT = Path(__file__).parent.parent / "config" / "default.toml"
 GIVEN = "given.toml"
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of_train()
     arguments = parser.parse_args(argv)
     if arguments.list:
-        print("\n".join(NAMES))
+        print("\n".join(METHODS))
         return
     with told_in_a_sentence(parser, lambda: f"ptd-ext train --out {arguments.out} --resume"):
         _train(arguments)
@@ -121,7 +121,7 @@ def _config(arguments: argparse.Namespace) -> dict[str, Any]:
 def _other(given: dict[str, Any], settings: Settings) -> Settings:
     """The settings of the method to compare with, on the same data."""
     given = {**given, "method": settings.against, "against": ""}
-    if settings.against in ONE_MATRIX:
+    if settings.against in METHODS and METHODS[settings.against].one_matrix:
         given.pop("parts", None)
     return resolve(given, {})
 

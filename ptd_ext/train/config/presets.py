@@ -1,4 +1,4 @@
-"""Which settings a data set, a preset and a method ask for, and how they are layered.
+"""Which settings a data set and a preset ask for, and how settings are layered.
 
 The paper gives the networks, the number of parts comes from the authors' code, and the baselines'
 figures from their reference implementations. "fast" shortens every schedule to minutes on a CPU.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.methods.registry import METHODS
 
-__all__ = ["ONE_MATRIX", "resolve"]
+__all__ = ["resolve"]
 
 Layer = dict[str, Any]
 
@@ -42,26 +43,6 @@ _DATA: dict[str, Layer] = {
     # One's own data come with labels as they are.
     "npz": {"network": "mlp", "noise": "none"},
     "image_folder": {"network": "resnet50", "noise": "none", "batch_size": 32},
-}
-
-_SMALL_LOSS: Layer = {"optimiser": "adam", "lr": 1e-3, "weight_decay": 0.0, "schedule": "linear"}
-_SMALL_LOSS_METHODS = ("Decoupling", "MentorNet", "Co-teaching", "Co-teaching+")
-
-ONE_MATRIX = ("Forward", "Reweight", "T-Revision", "Forward-band", "Reweight-band")
-
-# Keyed by method: what it asks for under either preset.
-_METHOD: dict[str, Layer] = {
-    **dict.fromkeys(_SMALL_LOSS_METHODS, _SMALL_LOSS),
-    **{
-        method: {
-            "parts": 1,
-            "anchor_rule": "percentile",
-            "anchor_count": 1,
-            "anchor_band": (97.0, 97.0),
-        }
-        for method in ("Forward", "Reweight", "T-Revision")
-    },
-    **{method: {"parts": 1} for method in ("Forward-band", "Reweight-band")},
 }
 
 _FAST: Layer = {
@@ -111,18 +92,19 @@ def resolve(config: Layer, flags: Layer) -> Settings:
     chosen = Settings(
         **{name: given[name] for name in ("dataset", "method", "preset") if name in given}
     )
+    method = METHODS.get(chosen.method)
     preset, by_data = _PRESETS[chosen.preset]
     layers: tuple[Layer, ...] = (
         preset,
         _DATA.get(chosen.dataset, {}),
         by_data.get(chosen.dataset, {}),
-        _METHOD.get(chosen.method, {}),
+        {} if method is None else dict(method.defaults),
         given,
     )
     merged: Layer = {}
     for layer in layers:
         merged.update(layer)
-    if chosen.method in ONE_MATRIX and merged["parts"] != 1:
+    if method is not None and method.one_matrix and merged["parts"] != 1:
         raise ValueError(
             f"parts must be 1 for {chosen.method}, which has one matrix; got {merged['parts']}."
         )

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import Problem, with_known_rate
-from ptd_ext.train.methods import stages
 from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.dmi import DeterminantInformation
+from ptd_ext.train.methods.registry import stages_of
 from ptd_ext.train.methods.small_loss import MentorNet, floor_of, kept_share
 
 __all__ = ["check_one_sample", "possible_stages", "smallest_batch"]
@@ -22,7 +22,7 @@ def possible_stages(settings: Settings, problem: Problem) -> list[Stage]:
         raise ValueError(
             f"{problem.name} must have at least 2 classes to tell apart; it has {problem.classes}."
         )
-    found = stages(settings)
+    found = stages_of(settings)
     for stage in found:
         if isinstance(stage, DeterminantInformation) and stage.batch_size < problem.classes:
             raise ValueError(

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.train.commands.failures import told_in_a_sentence
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.config.toml import read_config
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.experiment_folder import read_finished
 from ptd_ext.train.reproduce import options as parsing
 from ptd_ext.train.reproduce.formatting import duration
 from ptd_ext.train.reproduce.grid import Cell, differences
@@ -70,8 +74,6 @@ def _fill(
 
 def _check(parser: argparse.ArgumentParser, configs: dict[Cell, dict[str, Any]]) -> None:
     """Let a setting that cannot be fail now, once, and not in every cell."""
-    from ptd_ext.train.config.presets import resolve
-
     for config in configs.values():
         try:
             resolve(config, {})
@@ -83,8 +85,6 @@ def _done(
     table: Path, configs: dict[Cell, dict[str, Any]]
 ) -> tuple[list[Cell], dict[Path, list[str]]]:
     """Cells that are done, and the folders of cells that were run or begun with other settings."""
-    from ptd_ext.train.config.toml import read_config
-
     done: list[Cell] = []
     other: dict[Path, list[str]] = {}
     for cell, config in configs.items():
@@ -111,10 +111,6 @@ def _other_data(table: Path, configs: dict[Cell, dict[str, Any]], done: list[Cel
 
     One cell tells for all: it was compared like this before every later one was run.
     """
-    from ptd_ext.train.config.presets import resolve
-    from ptd_ext.train.data.problem import load_problem
-    from ptd_ext.train.engine.experiment_folder import read_finished
-
     for cell in done:
         folder = cell.folder(table)
         if "fingerprint" not in read_result(folder).values:

@@ -76,7 +76,7 @@ def ablation_csv(results: Results) -> str:
 def significance_of(results: Results, some: Results) -> float | None:
     """The p-value of PTD-R-V against a method's runs; None for methods of the PTD family."""
     cell = some[0].cell
-    if cell.traits.has_parts:
+    if cell.entry.has_parts:
         return None
     reference = results.where(data=cell.data, rate=cell.rate, method=REFERENCE)
     return p_value([r.accuracy for r in reference], [r.accuracy for r in some])

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptd_ext.train.config.settings import describe
+from ptd_ext.train.methods.registry import METHODS, Method
 
 __all__ = [
-    "ABLATION_METHODS",
     "DATA_SETS",
-    "METHODS",
     "Cell",
-    "Traits",
     "ablation_grid",
     "accuracy_grid",
     "differences",
@@ -22,44 +20,6 @@ __all__ = [
     "only_where",
 ]
 
-
-class Traits(NamedTuple):
-    """What the table needs to know of a method.
-
-    Attributes:
-        cost: of a run, in units of a run of CE; only the order and the time left depend on it.
-        warms_up: whether it starts from the network that methods of a transition matrix share.
-        has_parts: whether R matters to it.
-        published: whether the paper has it.
-    """
-
-    cost: float
-    warms_up: bool = False
-    has_parts: bool = False
-    published: bool = True
-
-
-METHODS = {
-    "CE": Traits(1.0),
-    "Decoupling": Traits(2.0),
-    "MentorNet": Traits(1.0),
-    "Co-teaching": Traits(2.0),
-    "Co-teaching+": Traits(2.0),
-    "Joint": Traits(3.2),
-    "DMI": Traits(2.0),
-    "Forward": Traits(1.1, warms_up=True),
-    "Reweight": Traits(1.1, warms_up=True),
-    "T-Revision": Traits(1.2, warms_up=True),
-    "Forward-band": Traits(1.1, warms_up=True, published=False),
-    "Reweight-band": Traits(1.1, warms_up=True, published=False),
-    "PTD-F": Traits(1.3, warms_up=True, has_parts=True),
-    "PTD-R": Traits(1.3, warms_up=True, has_parts=True),
-    "PTD-F-V": Traits(1.4, warms_up=True, has_parts=True),
-    "PTD-R-V": Traits(1.4, warms_up=True, has_parts=True),
-}
-
-# Those of Figure 2, and the class-dependent matrix of the same anchors.
-ABLATION_METHODS = ("Forward", "T-Revision", "Forward-band", *(m for m in METHODS if "PTD" in m))
 
 # Training samples of each; digits is small, comes with scikit-learn, and is there to try things.
 DATA_SETS = {
@@ -94,8 +54,8 @@ class Cell:
     parts: int | None = None
 
     @property
-    def traits(self) -> Traits:
-        """Of its method."""
+    def entry(self) -> Method:
+        """The method's entry in the registry."""
         return METHODS[self.method]
 
     @property
@@ -130,7 +90,7 @@ class Cell:
             own["rate"] = self.rate / 100
         if self.parts is not None:
             own["parts"] = self.parts
-        if not self.traits.has_parts:
+        if not self.entry.has_parts:
             shared = {name: value for name, value in shared.items() if name != "parts"}
         return {**shared, **own}
 

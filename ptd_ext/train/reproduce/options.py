@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from ptd_ext.train.config.settings import Settings, describe
+from ptd_ext.train.methods.registry import ABLATION_METHODS, METHODS
 from ptd_ext.train.reproduce.grid import (
-    ABLATION_METHODS,
     DATA_SETS,
-    METHODS,
     Cell,
     ablation_grid,
     accuracy_grid,

@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.train.reproduce import published
-from ptd_ext.train.reproduce.grid import METHODS, label
+from ptd_ext.train.reproduce.grid import label
 from ptd_ext.train.reproduce.results import Results
 from ptd_ext.train.reproduce.statistics import Summary
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ptd_ext.train.methods.registry import ABLATION_METHODS
 from ptd_ext.train.reproduce import plot
 from ptd_ext.train.reproduce.csv_rows import ablation_csv, accuracy_csv
-from ptd_ext.train.reproduce.grid import ABLATION_METHODS
 from ptd_ext.train.reproduce.results import Results, read_results
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
 from ptd_ext.utils.atomic_files import remove_leftovers, whole_file, write_text
@@ -34,7 +34,7 @@ def report_ablation(table: Path) -> bool:
         for result in found
         if (result.cell.data, result.cell.rate) in studied
         and result.cell.method in ABLATION_METHODS
-        and result.cell.traits.has_parts == (result.cell.parts is not None)
+        and result.cell.entry.has_parts == (result.cell.parts is not None)
     )
     if not results:
         print(f"There are no results of an ablation in {table} yet.")

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.reproduce.grid import DATA_SETS, METHODS, Cell, only_where
+from ptd_ext.train.config.toml import read_config
+from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.train.reproduce.grid import DATA_SETS, Cell, only_where
 from ptd_ext.train.reproduce.statistics import Summary, summarise
 
 __all__ = ["Result", "Results", "read_result", "read_results"]
@@ -90,7 +92,7 @@ class Results(list[Result]):
             several = _several(
                 result.config.get(name, "the default")
                 for result in self
-                if name != "parts" or (result.cell.traits.has_parts and result.cell.parts is None)
+                if name != "parts" or (result.cell.entry.has_parts and result.cell.parts is None)
             )
             if " and " in several and not only_where(name):
                 found.append(f"{name} is {several}")
@@ -99,8 +101,6 @@ class Results(list[Result]):
 
 def read_result(folder: Path) -> Result:
     """The result of a finished run. A sentence is raised for one that has none, or a broken one."""
-    from ptd_ext.train.config.toml import read_config
-
     path = folder / "result.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

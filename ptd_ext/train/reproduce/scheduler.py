@@ -22,14 +22,14 @@ class Queue:
     """
 
     def __init__(self, cells: Iterable[Cell], finished: Iterable[Cell] = ()) -> None:
-        self._open = {cell.group for cell in finished if cell.traits.warms_up}
+        self._open = {cell.group for cell in finished if cell.entry.warms_up}
         self._opening: set[tuple[str, float | None, int]] = set()
         # Longest first keeps all workers busy to the end. What opens a group goes before that, as
         # others wait for it; the sort is stable, so that ties keep the order of the table.
-        longest = sorted(cells, key=lambda cell: -cell.traits.cost)
+        longest = sorted(cells, key=lambda cell: -cell.entry.cost)
         openers: dict[tuple[str, float | None, int], Cell] = {}
         for cell in longest:
-            if cell.traits.warms_up and cell.group not in self._open:
+            if cell.entry.warms_up and cell.group not in self._open:
                 openers.setdefault(cell.group, cell)
         first = set(openers.values())
         self.waiting = [*openers.values(), *(cell for cell in longest if cell not in first)]
@@ -37,7 +37,7 @@ class Queue:
     def take(self) -> Cell | None:
         """The next cell that may start now, if there is one."""
         for cell in self.waiting:
-            if not cell.traits.warms_up or cell.group in self._open:
+            if not cell.entry.warms_up or cell.group in self._open:
                 break
             if cell.group not in self._opening:
                 self._opening.add(cell.group)
@@ -49,7 +49,7 @@ class Queue:
 
     def finish(self, cell: Cell, succeeded: bool) -> None:
         """Say that a cell has ended. If it failed, the next of its group makes the warm-up."""
-        if cell.traits.warms_up:
+        if cell.entry.warms_up:
             self._opening.discard(cell.group)
             if succeeded:
                 self._open.add(cell.group)

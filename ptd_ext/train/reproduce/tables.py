@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.train.reproduce import published
 from ptd_ext.train.reproduce.csv_rows import REFERENCE, significance_of
 from ptd_ext.train.reproduce.formatting import beside, markdown_table, p_text
-from ptd_ext.train.reproduce.grid import METHODS, label
+from ptd_ext.train.reproduce.grid import label
 from ptd_ext.train.reproduce.results import Results
 from ptd_ext.train.reproduce.statistics import Summary
 

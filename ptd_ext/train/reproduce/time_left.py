@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptd_ext.train.reproduce.grid import METHODS, Cell
+from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.train.reproduce.grid import Cell
 from ptd_ext.train.reproduce.statistics import summarise
 
 __all__ = ["Estimate"]
@@ -40,4 +41,4 @@ class Estimate:
             return summarise(self._seconds[cell.method]).mean
         total = sum(sum(seconds) for seconds in self._seconds.values())
         cost = sum(METHODS[method].cost * len(s) for method, s in self._seconds.items())
-        return total / cost * cell.traits.cost
+        return total / cost * cell.entry.cost

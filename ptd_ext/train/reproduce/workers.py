@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ptd_ext.train.config.toml import write_config
 from ptd_ext.train.reproduce.grid import Cell
 from ptd_ext.train.reproduce.results import Result, read_result
 from ptd_ext.train.reproduce.scheduler import Queue
@@ -100,8 +101,6 @@ class Workers:
         return self._outcome
 
     def _start(self, cell: Cell, queue: Queue) -> None:
-        from ptd_ext.train.config.toml import write_config
-
         folder = cell.folder(self.table)
         folder.mkdir(parents=True, exist_ok=True)
         # The process inherits the lock and holds it as long as it lives, even if this one is

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.train.reproduce import options
-from ptd_ext.train.reproduce.grid import METHODS, Cell, accuracy_grid, differences
+from ptd_ext.train.reproduce.grid import Cell, accuracy_grid, differences
 from ptd_ext.train.reproduce.scheduler import Queue
 from ptd_ext.train.reproduce.time_left import Estimate
 
@@ -83,9 +85,9 @@ def test_nobody_makes_a_warm_up_that_another_is_making():
     for running in drain(Queue(cells), 5):
         seen |= set(running)
         for group in {cell.group for cell in cells} - opened:
-            warm = [c for c in running if c.group == group and c.traits.warms_up]
+            warm = [c for c in running if c.group == group and c.entry.warms_up]
             assert len(warm) <= 1
-        opened |= {running[0].group} if running[0].traits.warms_up else set()
+        opened |= {running[0].group} if running[0].entry.warms_up else set()
     assert seen == set(cells)
 
 
@@ -258,16 +260,10 @@ def test_help_teaches_with_examples(capsys):
 
 
 def test_every_cell_of_every_table_is_one_that_the_driver_can_run():
-    presets = pytest.importorskip("ptd_ext.train.config.presets")
-    methods = pytest.importorskip("ptd_ext.train.methods")
-    assert set(methods.NAMES) == set(METHODS)
     for table in ("mnist", "fashion_mnist", "svhn", "cifar10", "news", "clothing1m", "ablation"):
         for preset in ("fast", "paper"):
             asked = parse(table, "--preset", preset, "--seeds", "1")
             for cell in options.cells(asked):
-                settings = presets.resolve(cell.config(options.shared(asked)), {})
+                settings = resolve(cell.config(options.shared(asked)), {})
                 assert settings.method == cell.method
-                assert (settings.parts == 1) == (settings.method in ONE_MATRIX)
-
-
-ONE_MATRIX = {m for m, t in METHODS.items() if t.warms_up and not t.has_parts}
+                assert (settings.parts == 1) == METHODS[settings.method].one_matrix

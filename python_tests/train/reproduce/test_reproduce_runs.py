@@ -4,7 +4,6 @@ import json
 import shutil
 import signal
 import sys
-import types
 
 import pytest
 
@@ -86,28 +85,6 @@ note("ended")
 """
 
 
-def _stand_ins(monkeypatch):
-    """Of the driver's modules, where they are not there."""
-    config, presets = types.ModuleType("config"), types.ModuleType("presets")
-
-    def write(values, path):
-        lines = (f"{name} = {json.dumps(value)}\n" for name, value in values.items())
-        path.write_text("".join(lines), encoding="utf-8")
-
-    def read(path):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return {name: json.loads(value) for name, _, value in (x.partition(" = ") for x in lines)}
-
-    def resolve(config, flags):
-        from ptd_ext.train.config.settings import Settings
-
-        return Settings(**config, **flags)
-
-    config.write_config, config.read_config, presets.resolve = write, read, resolve
-    monkeypatch.setitem(sys.modules, "ptd_ext.train.config.toml", config)
-    monkeypatch.setitem(sys.modules, "ptd_ext.train.config.presets", presets)
-
-
 class Table:
     """A table's folder, and `ptd-ext reproduce` with the stand-in."""
 
@@ -133,11 +110,6 @@ class Table:
 
 @pytest.fixture
 def table(tmp_path, monkeypatch, capfd):
-    try:
-        import ptd_ext.train.config.presets
-        import ptd_ext.train.config.toml  # noqa: F401
-    except ModuleNotFoundError:
-        _stand_ins(monkeypatch)
     script = tmp_path / "fake_train.py"
     script.write_text(FAKE, encoding="utf-8")
     monkeypatch.setattr(workers, "TRAIN", [sys.executable, str(script)])
