@@ -35,7 +35,6 @@ from ptd_ext.ops.simplex import simplex_projection, simplex_weights  # noqa: E40
 from ptd_ext.transition.anchors import (  # noqa: E402
     Anchors,
     class_transition,
-    combine_posteriors,
     find_anchors,
 )
 from ptd_ext.transition.fit import (  # noqa: E402
@@ -46,6 +45,7 @@ from ptd_ext.transition.fit import (  # noqa: E402
 from ptd_ext.transition.metrics import approximation_error  # noqa: E402
 from ptd_ext.transition.model import PartTransition  # noqa: E402
 from ptd_ext.transition.plot import image_grid, part_images, plot_part_images  # noqa: E402
+from ptd_ext.transition.posteriors import combine_posteriors  # noqa: E402
 
 __version__ = build_info()["version"]
 

@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.utils.ids import as_ids, as_rows, positions
+from ptd_ext.transition.posteriors import Posteriors
+from ptd_ext.utils.ids import positions
 
-__all__ = ["Anchors", "class_transition", "combine_posteriors", "find_anchors"]
+__all__ = ["Anchors", "class_transition", "find_anchors"]
 
-_SUM_TOLERANCE = 1e-2  # of a row of bfloat16 probabilities over many classes
+_SPARE = 1.25  # so many times the candidates wanted are held before the least are dropped
 
 
 @dataclass(frozen=True)
@@ -46,40 +48,6 @@ class Anchors:
         return [len(ids) for ids in self.ids]
 
 
-def combine_posteriors(posteriors: Any, ids: Any = None) -> tuple[Tensor, Tensor]:
-    """One posterior per sample from one or several: (posterior [N, C], ids [N]).
-
-    Args:
-        posteriors: probabilities, as one of
-
-            * [N, C]: one posterior;
-            * [E, N, C] or a sequence of [N, C]: of several epochs or networks, averaged;
-            * a sequence of pairs (ids, posterior): of several folds, each scored by a network that
-              did not train on it. A sample in several folds gets their average.
-        ids: of the N samples; by default 0 … N−1 or, for pairs, all their ids in rising order. For
-            pairs they choose and order the samples.
-    """
-    if _is_pairs(posteriors):
-        return _from_folds(posteriors, ids)
-    if isinstance(posteriors, Sequence) or (hasattr(posteriors, "ndim") and posteriors.ndim == 3):
-        total, count = None, 0
-        for posterior in posteriors:
-            posterior = _checked(posterior).double()
-            if total is not None and posterior.shape != total.shape:
-                raise ValueError(
-                    f"posteriors must have one shape to be averaged, {list(total.shape)}; "
-                    f"number {count} is {list(posterior.shape)}."
-                )
-            total = posterior.clone() if total is None else total.add_(posterior)
-            count += 1
-        if total is None:
-            raise ValueError("posteriors must not be an empty sequence.")
-        posterior = total / count
-    else:
-        posterior = _checked(posteriors)
-    return posterior, as_ids(ids, len(posterior), posterior.device)
-
-
 def find_anchors(
     noisy_posterior: Any,
     *,
@@ -94,7 +62,10 @@ def find_anchors(
 
     Args:
         noisy_posterior: P(Ȳ | x), as :func:`combine_posteriors` takes it: one [N, C], several to be
-            averaged, or (ids, posterior) pairs of cross-fitting folds.
+            averaged, or (ids, posterior) pairs of cross-fitting folds. It may be larger than
+            memory: a memory map [N, C], batches such as a DataLoader, or a function that returns an
+            iterator of batches. Then a batch is held, and of each class the samples from band[0]
+            on.
         ids: of the N samples; by default 0 … N−1.
         rule: how to choose the anchors of class i.
 
@@ -119,15 +90,18 @@ def find_anchors(
         count = 1000 if rule == "band" else 1
     if count < 1:
         raise ValueError(f"count must be at least 1; got {count}.")
-    posterior, ids = combine_posteriors(noisy_posterior, ids)
-    samples = len(ids)
-    if samples == 0:
+    posteriors = Posteriors(noisy_posterior, ids)
+    if len(posteriors) == 0:
         raise ValueError("noisy_posterior must have at least one sample; got none.")
-    ids, by_id = ids.sort()
-    ranks = _ranks(rule, low / 100, high / 100, count, samples).to(ids.device)
-    # Stable, and over rising ids: equal posteriors are ordered by id.
-    columns = (posterior[by_id, label] for label in range(posterior.shape[1]))
-    return Anchors(tuple(ids[column.argsort(stable=True)[ranks]] for column in columns), rule)
+    ids = posteriors.ids
+    ranks = _ranks(rule, low / 100, high / 100, count, len(ids)).to(ids.device)
+    size = len(ids) - int(ranks[0])
+    largest = [_Largest(size, ids) for _ in range(posteriors.classes)]
+    for at, columns in posteriors.columns():
+        samples = torch.arange(at.start, at.stop, dtype=torch.int32, device=columns.device)
+        for label, column in enumerate(columns):
+            largest[label].add(column, samples)
+    return Anchors(tuple(ids[each.rising()[ranks - ranks[0]].long()] for each in largest), rule)
 
 
 def class_transition(
@@ -140,21 +114,21 @@ def class_transition(
         anchors: from :func:`find_anchors`, or for every class the ids of its anchors.
         ids: of the N samples; by default 0 … N−1.
     """
-    posterior, ids = combine_posteriors(noisy_posterior, ids)
-    rows = anchor_positions(anchors, ids, posterior.shape[1])
-    return torch.stack([posterior[row].double().mean(0) for row in rows]).to(posterior.dtype)
+    posteriors = Posteriors(noisy_posterior, ids)
+    rows = anchor_positions(anchors, posteriors.ids, posteriors.classes)
+    return torch.stack([posteriors.take(row).mean(0) for row in rows]).to(posteriors.dtype)
 
 
 def anchor_positions(anchors: Anchors | Sequence[Any], ids: Tensor, classes: int) -> list[Tensor]:
     """Where in `ids` the anchors of every class stand."""
     if len(anchors) != classes:
         raise ValueError(f"anchors must be given for all {classes} classes; got {len(anchors)}.")
-    found = []
+    found, ordered = [], ids.sort()
     for label in range(classes):
         wanted = torch.as_tensor(anchors[label], device=ids.device)
         if len(wanted) == 0:
             raise ValueError(f"anchors must not be empty for any class; class {label} has none.")
-        found.append(positions(wanted, ids, f"anchors[{label}]"))
+        found.append(positions(wanted, ids, f"anchors[{label}]", ordered))
     return found
 
 
@@ -174,47 +148,50 @@ def _ranks(rule: str, low: float, high: float, count: int, samples: int) -> Tens
     return first + torch.linspace(0, width, count, dtype=torch.float64).round().long()
 
 
-def _is_pairs(posteriors: Any) -> bool:
-    return (
-        isinstance(posteriors, Sequence)
-        and len(posteriors) > 0
-        and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in posteriors)
-        and all(torch.as_tensor(first).dim() == 1 for first, _ in posteriors)
-    )
+class _Largest:
+    """The `size` largest of all values that were added, ties by id, and the samples they are of."""
+
+    def __init__(self, size: int, ids: Tensor) -> None:
+        self._size, self._ids = size, ids
+        self._values: list[Tensor] = []
+        self._samples: list[Tensor] = []
+        self._held = 0
+        self._least = -math.inf  # below it nothing is among the largest any more
+
+    def add(self, values: Tensor, samples: Tensor) -> None:
+        """Values [n] of the samples at these positions."""
+        if self._least > -math.inf:
+            kept = (values >= self._least).nonzero()[:, 0]
+            values, samples = values[kept], samples[kept]
+        self._values.append(values)
+        self._samples.append(samples)
+        self._held += len(values)
+        if self._held > _SPARE * self._size:
+            self._drop()
+        elif self._least == -math.inf:
+            self._values[-1] = values.clone()  # of a batch that is not to stay
+
+    def rising(self) -> Tensor:
+        """Positions of their samples, by rising value and id."""
+        self._drop()
+        values, samples = self._values[0], self._samples[0]
+        by_id = self._ids[samples].argsort()
+        return samples[by_id[values[by_id].argsort(stable=True)]]
+
+    def _drop(self) -> None:
+        values, samples = torch.cat(self._values), torch.cat(self._samples)
+        if len(values) > self._size:
+            self._least = least = _kth_largest(values, self._size)
+            kept, tied = (values > least).nonzero()[:, 0], (values == least).nonzero()[:, 0]
+            last = self._ids[samples[tied]].topk(self._size - len(kept), sorted=False).indices
+            kept = torch.cat([kept, tied[last]])
+            values, samples = values[kept], samples[kept]
+        self._values, self._samples, self._held = [values], [samples], len(values)
 
 
-def _from_folds(folds: Sequence[tuple[Any, Any]], ids: Any) -> tuple[Tensor, Tensor]:
-    scored = [_checked(posterior) for _, posterior in folds]
-    device = scored[0].device
-    named = [
-        as_ids(fold_ids, len(posterior), device)
-        for (fold_ids, _), posterior in zip(folds, scored, strict=True)
-    ]
-    if len({posterior.shape[1] for posterior in scored}) > 1:
-        shapes = ", ".join(str(list(posterior.shape)) for posterior in scored)
-        raise ValueError(f"posteriors of all folds must have the same classes; got {shapes}.")
-    known, place, times = torch.cat(named).unique(return_inverse=True, return_counts=True)
-    total = torch.zeros(len(known), scored[0].shape[1], dtype=torch.float64, device=device)
-    total.index_add_(0, place, torch.cat(scored).double())
-    posterior = total / times[:, None]
-    if ids is None:
-        return posterior, known
-    ids = as_ids(ids, len(torch.as_tensor(ids)), device)
-    return posterior[positions(ids, known, "ids")], ids
-
-
-def _checked(posterior: Any) -> Tensor:
-    """[N, C] probabilities, the rows of which sum to one."""
-    posterior = as_rows(posterior, "posteriors")
-    if posterior.shape[1] < 2:
-        raise ValueError(f"posteriors must have at least 2 classes; got {posterior.shape[1]}.")
-    sums = posterior.double().sum(1)
-    bad = ((sums - 1).abs() > _SUM_TOLERANCE) | (posterior < 0).any(1)
-    if bad.any():
-        row = int(bad.nonzero()[0, 0])
-        raise ValueError(
-            "posteriors must be probabilities, softmax(logits): every row not negative with sum "
-            f"1; row {row} has minimum {posterior[row].min().item():.4g} and sum "
-            f"{sums[row].item():.4g}."
-        )
-    return posterior
+def _kth_largest(values: Tensor, k: int) -> float:
+    rank = len(values) - k
+    if values.device.type == "cpu":
+        # Several times as fast as torch's.
+        return float(np.partition(values.numpy(), rank)[rank])
+    return values.kthvalue(rank + 1).values.item()

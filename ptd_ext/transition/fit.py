@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ptd_ext.transition._simplex_least_squares import kkt_residual, simplex_least_squares
-from ptd_ext.transition.anchors import Anchors, anchor_positions, combine_posteriors
+from ptd_ext.transition.anchors import Anchors, anchor_positions
+from ptd_ext.transition.posteriors import Posteriors
 from ptd_ext.utils.ids import as_rows
 
 __all__ = ["RIDGE", "Diagnosis", "PartFit", "fit_part_transitions"]
 
 # Without a pull, parts fit the anchors that are of another class.
 RIDGE = 0.1
+
+_NUMBERS = 1 << 23  # posteriors of anchors that are worked on at a time
 
 
 def fit_part_transitions(
@@ -37,7 +40,7 @@ def fit_part_transitions(
 
     Args:
         weights: h(x), [N, R], one row per sample.
-        posteriors: P(Ȳ | x) of the same samples, as :func:`ptd_ext.combine_posteriors` takes them.
+        posteriors: P(Ȳ | x) of the same samples, as :func:`ptd_ext.find_anchors` takes them.
         anchors: from :func:`ptd_ext.find_anchors`, or for every class the ids of its anchors.
         ids: of the N samples; by default 0 … N−1.
         ridge: λ ≥ 0, the pull towards Q₀ per anchor. It keeps parts from fitting the anchors that
@@ -48,35 +51,68 @@ def fit_part_transitions(
     """
     if not ridge >= 0:
         raise ValueError(f"ridge must be at least 0; got {ridge}.")
-    posterior, ids = combine_posteriors(posteriors, ids)
+    posterior = Posteriors(posteriors, ids)
     weights = as_rows(weights, "weights", "R")
     if len(weights) != len(posterior):
         raise ValueError(f"weights must be [{len(posterior)}, R]; got {list(weights.shape)}.")
-    dtype, weights = weights.dtype, weights.to(posterior.device)
-    classes = posterior.shape[1]
-    mix, target = [], []
-    for rows in anchor_positions(anchors, ids, classes):
-        mix.append(weights[rows].double())
-        target.append(posterior[rows].double())
-
-    # Divided by the number of anchors, the problems are of order one.
-    count = torch.tensor([float(len(h)) for h in mix], device=ids.device).double()[:, None, None]
-    prior = torch.stack([t.mean(0, keepdim=True) for t in target])  # [C, 1, C]
-    gram = torch.stack([h.T @ h for h in mix]) / count
-    right = torch.stack([h.T @ t for h, t in zip(mix, target, strict=True)]) / count
-    gram += ridge * torch.eye(weights.shape[1], dtype=torch.float64, device=ids.device)
-    right += ridge * prior
-    solution = simplex_least_squares(gram, right)  # [C, R, C]
-    pairs = zip(mix, solution, target, strict=True)
-    residual = torch.stack([(h @ q - t).square().sum(1).mean().sqrt() for h, q, t in pairs])
+    dtype, device = weights.dtype, posterior.ids.device
+    classes = posterior.classes
+    rows = anchor_positions(anchors, posterior.ids, classes)
+    parts = torch.empty(weights.shape[1], classes, classes, dtype=dtype, device=device)
+    fits: list[_ClassFit] = []
+    for chunk in _chunks([len(row) for row in rows], classes):
+        targets = posterior.take(torch.cat(rows[chunk])).split([len(row) for row in rows[chunk]])
+        mixes = [weights.to(device)[row].double() for row in rows[chunk]]
+        solution, fitted = _fit_classes(mixes, targets, ridge)
+        parts[:, chunk] = solution.transpose(0, 1).to(dtype)
+        fits.extend(fitted)
     return PartFit(
-        parts=solution.transpose(0, 1).to(dtype).contiguous(),
-        kkt_residual=kkt_residual(gram, right, solution),
-        residual=residual,
-        singular_values=tuple(torch.linalg.svdvals(h) for h in mix),
-        counts=tuple(len(h) for h in mix),
+        parts=parts,
+        kkt_residual=torch.stack([fit.kkt_residual for fit in fits]),
+        residual=torch.stack([fit.residual for fit in fits]),
+        singular_values=tuple(fit.singular_values for fit in fits),
+        counts=tuple(len(row) for row in rows),
         ridge=float(ridge),
     )
+
+
+class _ClassFit(NamedTuple):
+    kkt_residual: Tensor  # []
+    residual: Tensor  # []
+    singular_values: Tensor  # of H
+
+
+def _chunks(counts: list[int], classes: int) -> Iterator[slice]:
+    """Consecutive classes, the anchors of which have so many posteriors that they fit in memory."""
+    first, held = 0, 0
+    for label, count in enumerate(counts):
+        if held and held + count * classes > _NUMBERS:
+            yield slice(first, label)
+            first, held = label, 0
+        held += count * classes
+    yield slice(first, len(counts))
+
+
+def _fit_classes(
+    mixes: Sequence[Tensor], targets: Sequence[Tensor], ridge: float
+) -> tuple[Tensor, list[_ClassFit]]:
+    """Rows [P, R, C] of P classes, from H [k, R] and T [k, C] of each."""
+    pairs = list(zip(mixes, targets, strict=True))
+    # Divided by the number of anchors, the problems are of order one.
+    gram = torch.stack([h.T @ h / len(h) for h in mixes])
+    right = torch.stack([h.T @ t / len(h) for h, t in pairs])
+    gram.diagonal(dim1=1, dim2=2).add_(ridge)
+    right += ridge * torch.stack([t.mean(0, keepdim=True) for t in targets])
+    solution = simplex_least_squares(gram, right)
+    optimal = kkt_residual(gram, right, solution)
+    return solution, [
+        _ClassFit(
+            optimal[which],
+            (h @ solution[which] - t).square().sum(1).mean().sqrt(),
+            torch.linalg.svdvals(h),
+        )
+        for which, (h, t) in enumerate(pairs)
+    ]
 
 
 @dataclass(frozen=True)

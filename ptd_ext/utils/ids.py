@@ -62,9 +62,14 @@ def as_rows(rows: Any, name: str, columns: str = "C") -> Tensor:
     return rows
 
 
-def positions(wanted: Tensor, ids: Tensor, name: str) -> Tensor:
-    """Where in `ids` each of `wanted` stands; refuses ids that are not there."""
-    ordered, order = ids.sort()
+def positions(
+    wanted: Tensor, ids: Tensor, name: str, sorted_ids: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
+    """Where in `ids` each of `wanted` stands; refuses ids that are not there.
+
+    `sorted_ids` is `ids.sort()`, for those who have it.
+    """
+    ordered, order = ids.sort() if sorted_ids is None else sorted_ids
     place = torch.searchsorted(ordered, wanted.to(ids.device))
     found = place < len(ids)
     place = place.clamp(max=max(len(ids) - 1, 0))

@@ -75,6 +75,40 @@ def test_ids_not_positions(rule):
             assert torch.equal(ours, theirs * 10 + 3)
 
 
+def by_sorting(scores, ids, first, last):
+    """Ids of the samples from rank `first` to `last`, of every class."""
+    order = ids.argsort()
+    columns = (scores[order, label] for label in range(scores.shape[1]))
+    return [ids[order][c.argsort(stable=True)[first : last + 1]].tolist() for c in columns]
+
+
+@pytest.mark.parametrize("steps", [1000, 20, 1])  # the fewer, the more ties
+@pytest.mark.parametrize("batch", [1, 7, 64, 5000])
+def test_larger_than_memory(steps, batch, monkeypatch, tmp_path):
+    """Whatever holds the posteriors, and however it is cut, the ranks are those of a sort."""
+    monkeypatch.setattr("ptd_ext.transition.posteriors._BATCH_NUMBERS", 3 * batch)
+    g = torch.Generator().manual_seed(steps)
+    scores = ((torch.rand(1000, 3, generator=g) * steps).floor() + 1).double()
+    scores = (scores / scores.sum(1, keepdim=True)).float()
+    ids = torch.randperm(5000, generator=g)[:1000]
+    np.save(tmp_path / "scores.npy", scores.numpy())
+    memory_map = np.load(tmp_path / "scores.npy", mmap_mode="r")
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(scores), batch)
+    expected = by_sorting(scores, ids, 970, 989)
+    for held in (scores, scores.numpy(), memory_map, loader, lambda: scores.split(batch)):
+        found = ptd_ext.find_anchors(held, ids=ids)
+        assert [each.tolist() for each in found.ids] == expected
+        matrix = ptd_ext.class_transition(held, found, ids=ids)
+        assert torch.equal(matrix, ptd_ext.class_transition(scores, found, ids=ids))
+    wrong = scores.clone()
+    wrong[800] *= 2
+    for held in (wrong, lambda: wrong.split(batch)):
+        with pytest.raises(ValueError, match=r"row 800 has minimum .* and sum 2"):
+            ptd_ext.find_anchors(held)
+    with pytest.raises(ValueError, match=r"posteriors must have at least 2 classes; got 1"):
+        ptd_ext.find_anchors(lambda: scores[:, :1].split(batch))
+
+
 def test_averaged_over_epochs():
     epochs = [posterior(seed=seed) for seed in range(3)]
     mean = torch.stack(epochs).double().mean(0)

@@ -160,6 +160,20 @@ def test_ids_and_several_posteriors():
     torch.testing.assert_close(averaged.parts, plain.parts)
 
 
+def test_posteriors_larger_than_memory(monkeypatch):
+    """Read in batches, and classes fitted a few at a time."""
+    weights, posterior, anchors, _ = planted(5, 3, 40, noise=0.1)
+    anchors[2] = anchors[2][:7]
+    plain = ptd_ext.fit_part_transitions(weights, posterior, anchors)
+    for numbers in (1, 500):
+        monkeypatch.setattr("ptd_ext.transition.fit._NUMBERS", numbers)
+        for held in (posterior, lambda: posterior.split(13)):
+            fit = ptd_ext.fit_part_transitions(weights, held, anchors)
+            for name in ("parts", "kkt_residual", "residual"):
+                torch.testing.assert_close(getattr(fit, name), getattr(plain, name))
+            assert fit.counts == plain.counts == (40, 40, 7, 40, 40)
+
+
 def test_the_losses_take_the_parts():
     weights, posterior, anchors, _ = planted(4, 3, 40)
     fit = ptd_ext.fit_part_transitions(weights.float(), posterior.float(), anchors)
