@@ -21,8 +21,9 @@ from measure import machine, write_csv
 
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.train_step import Steps, order
-from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.engine.state import TransitionEstimate
+from ptd_ext.train.engine.train_step import TrainStep, order
+from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.train.methods.base import Batch
 
 CLASSES = 10
@@ -42,21 +43,29 @@ def images(path: Path, samples: int = 20_000) -> Path:
     return path
 
 
-def training_steps(folder: Path) -> Steps:
+def training_steps(folder: Path) -> TrainStep:
     """The main stage of PTD-R, with a made-up T(x) instead of a warmed-up network's."""
     settings = resolve(SIZES, {"data": str(images(folder / "images.npz")), "noise": "symmetric"})
-    run = Run(settings, load_problem(settings), torch.device("cpu"))
+    trainer = Trainer(settings, load_problem(settings), torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
-    size = run.problem.train_size
-    run.kept["weights"] = torch.rand(size, settings.parts, generator=generator).softmax(-1)
+    size = trainer.problem.train_size
+    weights = torch.rand(size, settings.parts, generator=generator).softmax(-1)
     shape = (settings.parts, CLASSES, CLASSES)
-    run.kept["parts"] = torch.randn(shape, generator=generator).softmax(-1)
-    stage = run.stages[1]
-    stage.begin(run)
-    return Steps(stage, [run._network(1, 0, None)], run.problem, settings, run.device, run.ranks)
+    parts = torch.randn(shape, generator=generator).softmax(-1)
+    trainer.outputs.transition = TransitionEstimate(weights, weights[:0], parts)
+    stage = trainer.stages[1]
+    stage.begin(trainer)
+    return TrainStep(
+        stage,
+        [trainer._network(1, 0, None)],
+        trainer.problem,
+        settings,
+        trainer.device,
+        trainer.ranks,
+    )
 
 
-def one_step(steps: Steps, ids: torch.Tensor) -> dict[str, float]:
+def one_step(steps: TrainStep, ids: torch.Tensor) -> dict[str, float]:
     """Seconds of every piece of a step."""
     seconds, marks = {}, [time.perf_counter()]
 
@@ -82,7 +91,7 @@ def one_step(steps: Steps, ids: torch.Tensor) -> dict[str, float]:
     return seconds
 
 
-def whole_steps(steps: Steps, batches: list[torch.Tensor]) -> float:
+def whole_steps(steps: TrainStep, batches: list[torch.Tensor]) -> float:
     """Median seconds of the driver's own step, to see that nothing is missing."""
     found = []
     start = time.perf_counter()

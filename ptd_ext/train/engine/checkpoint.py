@@ -17,7 +17,7 @@ from ptd_ext.utils.atomic_files import whole_file
 
 __all__ = ["digest", "load", "rng_state", "save", "save_tensors", "set_rng_state"]
 
-_FORMAT = 2
+_FORMAT = 3
 _MARK = b"\nptd_ext sha256 "
 _TRAILER = len(_MARK) + 2 * hashlib.sha256().digest_size
 _PIECE = 1 << 20

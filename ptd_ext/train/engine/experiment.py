@@ -15,9 +15,9 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import write_settings
 from ptd_ext.train.data.problem import Problem, load_problem
 from ptd_ext.train.engine.experiment_folder import check_folder, claim, read_finished
-from ptd_ext.train.engine.label_report import write_findings
+from ptd_ext.train.engine.label_report import write_label_report
 from ptd_ext.train.engine.logger import Log
-from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.distributed import Ranks, join
@@ -107,7 +107,7 @@ def _train(
 ) -> dict[str, Any]:
     ranks = place.ranks
     log = Log(quiet=not ranks.first, progress=settings.progress)
-    run = Run(settings, problem, place.device, out=out, ranks=ranks, log=log)
+    trainer = Trainer(settings, problem, place.device, out=out, ranks=ranks, log=log)
     # All is checked: only now something is written.
     if ranks.first:
         if not (out / "settings.toml").exists():
@@ -115,23 +115,23 @@ def _train(
         log.open(out, tensorboard=settings.tensorboard)
     log.say(_introduction(settings, problem, place))
     try:
-        found = run.go(resume=resume)
+        found = trainer.train(resume=resume)
     finally:
         log.close()
-    _keep(run, settings, out)
-    return {**_about(settings), **found, "fingerprint": run.fingerprint}
+    _write_results(trainer, settings, out)
+    return {**_about(settings), **found, "fingerprint": trainer.fingerprint}
 
 
-def _keep(run: Run, settings: Settings, out: Path) -> None:
-    """The chosen network as a state dict, the learned T(x), and which labels are wrong."""
-    run.keep_file("network.pt", run.chosen["network"])
-    if "parts" not in run.kept:
+def _write_results(trainer: Trainer, settings: Settings, out: Path) -> None:
+    """Write the best network as a state dict, the learned T(x), and which labels are wrong."""
+    trainer.write_tensors("network.pt", trainer.best.network)
+    estimate = trainer.outputs.transition
+    if estimate is None:
         return
-    write_findings(run, out / "labels.csv")
-    if run.ranks.first:
+    write_label_report(trainer, estimate, out / "labels.csv")
+    if trainer.ranks.first:
         about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
-        basis, slack = run.kept.get("basis"), run.kept.get("slack")
-        learned = PartTransition(run.kept["parts"], basis, slack, about=about)
+        learned = PartTransition(estimate.parts, estimate.basis, estimate.slack, about=about)
         learned.save(out / "transition.safetensors")
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from ptd_ext.ops.functional import clean_posterior
+from ptd_ext.train.engine.state import TransitionEstimate
+from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.utils.atomic_files import whole_file
 
-if TYPE_CHECKING:
-    from ptd_ext.train.engine.trainer import Run
-
-__all__ = ["write_findings"]
+__all__ = ["write_label_report"]
 
 _COLUMNS = (
     "sample",
@@ -26,19 +24,17 @@ _COLUMNS = (
 
 
 @torch.no_grad()
-def write_findings(run: Run, path: Path) -> None:
-    """A line per training sample, the most doubtful first; for methods that have a T(x).
+def write_label_report(trainer: Trainer, estimate: TransitionEstimate, path: Path) -> None:
+    """Write a line per training sample, the most doubtful label first.
 
     All ranks call it, as they share the prediction; the first one writes.
     """
-    problem, kept = run.problem, run.kept
-    network = run.network_chosen()
-    logits = run.predict(network, "train").logits
-    if not run.ranks.first:
+    problem, t = trainer.problem, estimate
+    logits = trainer.predict(trainer.best_network(), "train").logits
+    if not trainer.ranks.first:
         return
     labels = problem.train_labels
-    slack = run.chosen["learned"].get("slack")
-    posterior = clean_posterior(logits, labels, kept["weights"], kept["parts"], slack)
+    posterior = clean_posterior(logits, labels, t.weights, t.parts, t.slack)
     right = posterior.gather(1, labels[:, None])[:, 0]
     suggested, best = posterior.max(1).indices, posterior.max(1).values
     order = right.argsort(stable=True)

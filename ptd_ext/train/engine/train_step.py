@@ -17,7 +17,7 @@ from ptd_ext.train.engine.optim import Schedule, skip_unless
 from ptd_ext.train.methods.base import Batch, Stage
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["AMP", "Steps", "diverged", "key", "order"]
+__all__ = ["AMP", "TrainStep", "diverged", "key", "order"]
 
 AMP = {"none": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _NEVER = 2**62  # a step that no run reaches
@@ -45,7 +45,7 @@ def diverged(stage: Stage, event: str) -> ValueError:
     )
 
 
-class Steps:
+class TrainStep:
     """Trains the networks of one stage, and the stage's own parameters."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One run: the stages of a method, one after the other, from data to a clean test accuracy."""
+"""The trainer: the stages of a method, one after the other, up to the clean test accuracy."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from ptd_ext.train.engine import batch_norm, checkpoint
 from ptd_ext.train.engine.evaluate import Prediction, predict
 from ptd_ext.train.engine.feasibility import check_one_sample, possible_stages, smallest_batch
 from ptd_ext.train.engine.logger import Log
-from ptd_ext.train.engine.model_selection import validate
+from ptd_ext.train.engine.model_selection import better_model, validate
 from ptd_ext.train.engine.signals import Stopped, Stopping
-from ptd_ext.train.engine.train_step import AMP, Steps, key, order
+from ptd_ext.train.engine.state import BestModel, Scores, StageOutputs, to_state
+from ptd_ext.train.engine.train_step import AMP, TrainStep, key, order
 from ptd_ext.train.engine.warm_up_cache import WarmUpCache
+from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.transition import WarmUp
 from ptd_ext.transition.metrics import approximation_error
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["Run"]
+__all__ = ["Trainer"]
 
 _RANKS_AGREE = 20  # steps between two times that ranks ask each other whether to stop
 
 
-class Run:
+class Trainer:
     """Trains by the settings' method.
 
     Attributes:
         problem: the data, on the device.
         networks: those of the stage at hand.
-        kept: what stages leave to later ones: posteriors, weights h(x), parts, ΔT.
-        chosen: of the stage at hand, the model that did best on noisy validation data.
+        outputs: what finished stages have left to later ones.
+        best: the best model of the stage at hand, by noisy validation data.
+        last: how the networks did after the last epoch.
         fingerprint: of the data.
     """
 
@@ -61,12 +64,12 @@ class Run:
         self._check_network()
         self._cache.open()
         self.networks: list[nn.Module] = []
-        self.kept: dict[str, Tensor] = {}
-        self.chosen: dict[str, Any] = {}
-        self.last: dict[str, Any] = {}
+        self.outputs = StageOutputs()
+        self.best: BestModel | None = None
+        self.last: Scores | None = None
         self.seconds = 0.0
 
-    def go(self, *, resume: bool = False) -> dict[str, Any]:
+    def train(self, *, resume: bool = False) -> dict[str, Any]:
         """All stages; the result. With `resume`, on from the last checkpoint if there is one."""
         state = self._read_checkpoint() if resume else None
         first = 0 if state is None else state["stage"]
@@ -85,12 +88,12 @@ class Run:
         amp = AMP[self.settings.amp]
         return predict(network, inputs, self.device, self.ranks, features=features, amp=amp)
 
-    def network_chosen(self) -> nn.Module:
-        """The network that noisy validation data chose."""
-        return self._network(len(self.stages), 0, self.chosen["network"])
+    def best_network(self) -> nn.Module:
+        """The network of the best model."""
+        return self._network(len(self.stages), 0, self.best.network)
 
-    def keep_file(self, name: str, state: dict[str, Tensor]) -> None:
-        """Tensors in a file of the run's folder, which is there whole or not at all."""
+    def write_tensors(self, name: str, state: dict[str, Tensor]) -> None:
+        """Write tensors to a file in the folder of the experiment, whole or not at all."""
         if self.out is not None and self.ranks.first:
             checkpoint.save_tensors(self.out / name, state)
 
@@ -100,28 +103,30 @@ class Run:
         stage = self.stages[index]
         if state is not None:
             self._restore(state)
-        elif self.chosen:
-            # What `begin` estimates, it estimates with the model chosen before.
-            self.networks = [self._network(index, 0, self.chosen["network"])]
+        elif self.best is not None:
+            # `begin` estimates with the best model of the stage before.
+            self.networks = [self._network(index, 0, self.best.network)]
         stage.to(self.device)
         stage.begin(self)
         stage.to(self.device)
         # A checkpoint brings its own networks.
-        saved = self.chosen["network"] if state is None and stage.start == "chosen" else None
+        saved = self.best.network if state is None and stage.start == "best" else None
         self.networks = [self._network(index, n, saved) for n in range(stage.networks)]
-        steps = Steps(stage, self.networks, self.problem, self.settings, self.device, self.ranks)
+        steps = TrainStep(
+            stage, self.networks, self.problem, self.settings, self.device, self.ranks
+        )
         epoch, step = 0, 0
         if state is None:
-            self.chosen = {}
+            self.best = None
             torch.manual_seed(key("layers", self.settings.seed, index, self.ranks.rank))
             if stage.keep_start:
-                validate(self, stage, -1)
+                self._validate(stage, -1)
         else:
             for network, saved in zip(self.networks, state["networks"], strict=True):
                 network.load_state_dict(saved)
             stage.load_state_dict(state["stage_state"])
             steps.load_state_dict(state["steps"])
-            self.last, epoch, step = state["last"], state["epoch"], state["step"]
+            epoch, step = state["epoch"], state["step"]
             checkpoint.set_rng_state(state["rng"])
             if not self.ranks.first:  # the state is the first rank's
                 torch.manual_seed(
@@ -132,9 +137,11 @@ class Run:
             step = 0
         stage.finish(self)
         if isinstance(stage, WarmUp) and self.ranks.first:
-            self._cache.write(self.kept, self.chosen)
+            self._cache.write(self.outputs, self.best)
 
-    def _epoch(self, index: int, epoch: int, step: int, steps: Steps, stopping: Stopping) -> None:
+    def _epoch(
+        self, index: int, epoch: int, step: int, steps: TrainStep, stopping: Stopping
+    ) -> None:
         start = time.perf_counter()
         stage, size = self.stages[index], self.problem.train_size
         loss = steps.loss.clone()
@@ -166,7 +173,7 @@ class Run:
             "epoch": epoch + 1,
             "epochs": stage.epochs,
             "loss": steps.loss.item() / size,
-            **validate(self, stage, epoch),
+            **self._validate(stage, epoch).figures(),
             **stage.figures(),
         }
         stage.end_epoch(self, epoch)
@@ -177,6 +184,11 @@ class Run:
         if number := self._signal(stopping, 0):
             self.ranks.wait()
             raise Stopped(number)
+
+    def _validate(self, stage: Stage, epoch: int) -> Scores:
+        self.last, network = validate(self, stage, epoch)
+        self.best = better_model(self.best, self.last, network, stage)
+        return self.last
 
     def _signal(self, stopping: Stopping, step: int) -> int:
         """The signal to stop for, 0 if none; ranks ask each other at some steps, and agree."""
@@ -224,7 +236,7 @@ class Run:
     def _checkpoint_path(self) -> Path | None:
         return None if self.out is None else self.out / "checkpoint.pt"
 
-    def _save(self, index: int, epoch: int, step: int, steps: Steps) -> None:
+    def _save(self, index: int, epoch: int, step: int, steps: TrainStep) -> None:
         if self._checkpoint_path is None or not self.ranks.first:
             return
         state = {
@@ -234,9 +246,9 @@ class Run:
             "networks": [network.state_dict() for network in self.networks],
             "stage_state": self.stages[index].state_dict(),
             "steps": steps.state_dict(),
-            "kept": self.kept,
-            "chosen": self.chosen,
-            "last": self.last,
+            "outputs": to_state(self.outputs),
+            "best": to_state(self.best),
+            "last": to_state(self.last),
             "rng": checkpoint.rng_state(),
             "seconds": self.seconds,
             "records": self.log.records,
@@ -253,35 +265,34 @@ class Run:
         return state
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.kept = {name: tensor.to(self.device) for name, tensor in state["kept"].items()}
-        self.chosen, self.seconds = state["chosen"], state["seconds"]
-        if "learned" in self.chosen:
-            learned = self.chosen["learned"]
-            self.chosen["learned"] = {name: p.to(self.device) for name, p in learned.items()}
+        self.seconds = state["seconds"]
+        self.outputs = StageOutputs.from_state(state["outputs"], self.device)
+        best, last = state["best"], state["last"]
+        self.best = None if best is None else BestModel.from_state(best, self.device)
+        self.last = None if last is None else Scores(**last)
 
     def _from_cache(self) -> bool:
         found = self._cache.read(self.device)
         if found is None:
             return False
-        self.kept, self.chosen = found["kept"], found["chosen"]
+        self.outputs, self.best = found
         self.log.say(f"warmed-up network from {self._cache.path}")
         return True
 
     def _result(self) -> dict[str, Any]:
-        problem, kept = self.problem, self.kept
+        problem, t, best = self.problem, self.outputs.transition, self.best.scores
         error = None
-        if problem.train_rows is not None and "parts" in kept:
-            slack = self.chosen["learned"].get("slack")
+        if problem.train_rows is not None and t is not None:
             error = approximation_error(
-                problem.train_rows, problem.train_clean, kept["weights"], kept["parts"], slack
+                problem.train_rows, problem.train_clean, t.weights, t.parts, t.slack
             )
         return {
             "rate": problem.asked_rate,
             "train_samples": problem.train_size,
-            "test_accuracy": self.chosen["test_accuracy"],
-            "test_accuracy_last": self.last["test_accuracy"],
-            "validation_accuracy": self.chosen["validation_accuracy"],
-            "chosen_epoch": self.chosen["epoch"],
+            "test_accuracy": best.test_accuracy,
+            "test_accuracy_last": self.last.test_accuracy,
+            "validation_accuracy": best.validation_accuracy,
+            "chosen_epoch": best.epoch,
             "realised_rate": problem.realised_rate,
             "approximation_error": error,
             "seconds": self.seconds,

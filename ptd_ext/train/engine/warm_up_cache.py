@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ptd_ext.train.config.settings import Settings, describe
 from ptd_ext.train.engine import checkpoint
+from ptd_ext.train.engine.state import BestModel, StageOutputs, to_state
 from ptd_ext.utils.atomic_files import remove_leftovers
 
 __all__ = ["WarmUpCache"]
@@ -48,15 +48,16 @@ class WarmUpCache:
             raise ValueError(f"warm_up_cache must be a folder to write to; got {folder}.")
         remove_leftovers(folder)
 
-    def read(self, device: torch.device) -> dict[str, Any] | None:
-        """What an earlier run left: what it kept, and the network it chose."""
+    def read(self, device: torch.device) -> tuple[StageOutputs, BestModel] | None:
+        """The outputs of an earlier warm-up, and its best model; None if there is none."""
         if self.path is None or not self.path.exists():
             return None
-        found = checkpoint.load(self.path, self._word)
-        found["kept"] = {name: tensor.to(device) for name, tensor in found["kept"].items()}
-        return found
+        state = checkpoint.load(self.path, self._word)
+        outputs = StageOutputs.from_state(state["outputs"], device)
+        return outputs, BestModel.from_state(state["best"], device)
 
-    def write(self, kept: dict[str, Any], chosen: dict[str, Any]) -> None:
-        """Leave it to later runs."""
+    def write(self, outputs: StageOutputs, best: BestModel) -> None:
+        """Leave a warm-up to later experiments."""
         if self.path is not None:
-            checkpoint.save(self.path, self._word, {"kept": kept, "chosen": chosen})
+            state = {"outputs": to_state(outputs), "best": to_state(best)}
+            checkpoint.save(self.path, self._word, state)

@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from ptd_ext.train.engine.optim import Schedule
-    from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import Problem
+from ptd_ext.train.engine.evaluate import Prediction
+from ptd_ext.train.engine.logger import Log
+from ptd_ext.train.engine.optim import Schedule
+from ptd_ext.train.engine.state import BestModel, StageOutputs
+from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["Batch", "Stage"]
+__all__ = ["Batch", "Stage", "StageContext"]
+
+
+class StageContext(Protocol):
+    """The part of the trainer that a stage may use.
+
+    Attributes:
+        settings: of the experiment.
+        problem: the data, on the device.
+        device: of the networks and the stage.
+        ranks: the processes that train together.
+        log: for a line that the user should read.
+        networks: of the stage that is trained; in `begin` the best network of the stage before.
+        outputs: what finished stages have left.
+        best: the best model so far of the stage that is trained.
+    """
+
+    settings: Settings
+    problem: Problem
+    device: torch.device
+    ranks: Ranks
+    log: Log
+    networks: list[nn.Module]
+    outputs: StageOutputs
+    best: BestModel | None
+
+    def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
+        """Logits, and features on request, of "train", "validation" or "test"."""
+        ...
+
+    def write_tensors(self, name: str, state: dict[str, Tensor]) -> None:
+        """Write tensors to a file in the folder of the experiment."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,8 +81,8 @@ class Stage(nn.Module):
         epochs: how many.
         batch_size: samples of a step.
         schedule: optimiser and learning rate of the networks.
-        start: the networks at the start: "fresh", or those "chosen" in the stage before.
-        keep_start: whether the model it starts from may be chosen.
+        start: the networks at the start: "fresh", or the "best" one of the stage before.
+        keep_start: whether the model it starts from may be selected, too.
     """
 
     name: str
@@ -54,11 +90,11 @@ class Stage(nn.Module):
     epochs: int
     batch_size: int
     schedule: Schedule
-    start: Literal["fresh", "chosen"] = "fresh"
+    start: Literal["fresh", "best"] = "fresh"
     keep_start: bool = False
 
-    def begin(self, run: Run) -> None:
-        """Prepare from what earlier stages left in `run.kept`; called once, and after a resume."""
+    def begin(self, context: StageContext) -> None:
+        """Prepare from the outputs of earlier stages; called once, and again after a resume."""
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """One scalar per network; the sum is differentiated.
@@ -80,11 +116,11 @@ class Stage(nn.Module):
         """P(noisy label | x), which validation compares with noisy labels; softmax by default."""
         return logits.softmax(-1)
 
-    def end_epoch(self, run: Run, epoch: int) -> None:
+    def end_epoch(self, context: StageContext, epoch: int) -> None:
         """After an epoch, before its checkpoint."""
 
-    def finish(self, run: Run) -> None:
-        """After the last epoch: leave in `run.kept` what later stages need."""
+    def finish(self, context: StageContext) -> None:
+        """After the last epoch: leave in `context.outputs` what later stages need."""
 
     @torch.no_grad()
     def figures(self) -> dict[str, float]:

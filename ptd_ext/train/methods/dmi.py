@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.base import Batch, Stage
-
-if TYPE_CHECKING:
-    from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.methods.base import Batch, Stage, StageContext
 
 __all__ = ["FLOOR", "DeterminantInformation", "determinant"]
 
@@ -60,7 +56,7 @@ class DeterminantInformation(Stage):
         self.epochs = settings.dmi_epochs
         self.batch_size = settings.dmi_batch_size
         self.schedule = Schedule.of(settings, optimiser="sgd", lr=settings.dmi_lr, shape="constant")
-        self.start = "chosen"
+        self.start = "best"
         self.full: Tensor | None = None
         self.register_buffer("total", torch.zeros((), dtype=torch.float64))
         self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
@@ -81,7 +77,7 @@ class DeterminantInformation(Stage):
         """False for a batch of fewer samples than classes."""
         return None if self.full is None else [self.full]
 
-    def end_epoch(self, run: Run, epoch: int) -> None:
+    def end_epoch(self, context: StageContext, epoch: int) -> None:
         """Sum anew."""
         self.total.zero_()
         self.batches.zero_()

@@ -7,7 +7,6 @@ memorise wrong ones; the second trains a fresh network on them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -15,10 +14,7 @@ from torch import Tensor
 
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.base import Batch, Stage
-
-if TYPE_CHECKING:
-    from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.methods.base import Batch, Stage, StageContext
 
 __all__ = ["JointFinal", "JointLabels", "joint_loss", "soft_cross_entropy"]
 
@@ -64,10 +60,10 @@ class JointLabels(Stage):
             settings, optimiser="sgd", lr=settings.joint_lr, shape="constant"
         )
 
-    def begin(self, run: Run) -> None:
+    def begin(self, context: StageContext) -> None:
         """Labels are the given ones at first."""
-        noisy = run.problem.train_labels
-        given = F.one_hot(noisy, run.problem.classes).float()
+        noisy = context.problem.train_labels
+        given = F.one_hot(noisy, context.problem.classes).float()
         self.register_buffer("noisy", noisy, persistent=False)
         self.register_buffer("soft", given)
         # A sample that an epoch leaves out still has a distribution in its slot.
@@ -82,15 +78,15 @@ class JointLabels(Stage):
         soft = self.soft[batch.ids]
         return [joint_loss(log_g, soft, self.settings.joint_alpha, self.settings.joint_beta)]
 
-    def end_epoch(self, run: Run, epoch: int) -> None:
+    def end_epoch(self, context: StageContext, epoch: int) -> None:
         """Make the labels of the next epoch."""
         if epoch + 1 >= self.settings.joint_soft_from:
             filled = min(epoch + 1, self.settings.joint_average)
             self.soft.copy_(self.recent[:filled].mean(0))
 
-    def finish(self, run: Run) -> None:
+    def finish(self, context: StageContext) -> None:
         """Keep the labels."""
-        run.kept["soft_labels"] = self.soft
+        context.outputs.soft_labels = self.soft
 
     @torch.no_grad()
     def figures(self) -> dict[str, float]:
@@ -110,9 +106,9 @@ class JointFinal(Stage):
         self.batch_size = settings.batch_size
         self.schedule = Schedule.of(settings)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, context: StageContext) -> None:
         """Take the labels."""
-        self.register_buffer("soft", run.kept["soft_labels"], persistent=False)
+        self.register_buffer("soft", context.outputs.soft_labels, persistent=False)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """Cross entropy with the soft labels."""

@@ -7,18 +7,15 @@ share of every batch is left out by it.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from ptd_ext.ops.functional import forward_loss
 from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.methods.base import Batch
+from ptd_ext.train.methods.base import Batch, StageContext
 from ptd_ext.train.methods.transition import CrossEntropy
-
-if TYPE_CHECKING:
-    from ptd_ext.train.engine.trainer import Run
 
 __all__ = ["CoTeaching", "MentorNet", "Selecting", "kept_share", "mean_over", "smallest"]
 
@@ -95,7 +92,7 @@ class Selecting(CrossEntropy):
         """Whether any sample was chosen."""
         return self.some
 
-    def end_epoch(self, run: Run, epoch: int) -> None:
+    def end_epoch(self, context: StageContext, epoch: int) -> None:
         """Count anew."""
         for name in self.tallies:
             getattr(self, name).zero_()

@@ -6,7 +6,7 @@ the identity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,8 @@ from ptd_ext.ops.functional import forward_loss, noisy_posterior, reweight_loss
 from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.base import Batch, Stage
-from ptd_ext.train.methods.transition_estimate import estimate
-
-if TYPE_CHECKING:
-    from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.methods.base import Batch, Stage, StageContext
+from ptd_ext.train.methods.transition_estimate import estimate_transition
 
 __all__ = ["CrossEntropy", "Revision", "Through", "WarmUp"]
 
@@ -36,9 +33,9 @@ class CrossEntropy(Stage):
         self.batch_size = settings.batch_size
         self.schedule = Schedule.of(settings)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, context: StageContext) -> None:
         """Make the identity."""
-        self.register_buffer("identity", torch.eye(run.problem.classes), persistent=False)
+        self.register_buffer("identity", torch.eye(context.problem.classes), persistent=False)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """−log g_ȳ."""
@@ -53,21 +50,21 @@ class WarmUp(CrossEntropy):
         self.epochs = settings.warm_up_epochs
         self.averaged = min(settings.posterior_epochs, self.epochs)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, context: StageContext) -> None:
         """Make room for the sum of posteriors."""
-        super().begin(run)
-        shape = (run.problem.train_size, run.problem.classes)
+        super().begin(context)
+        shape = (context.problem.train_size, context.problem.classes)
         self.register_buffer("posterior", torch.zeros(shape))
 
-    def end_epoch(self, run: Run, epoch: int) -> None:
+    def end_epoch(self, context: StageContext, epoch: int) -> None:
         """Add this epoch's posterior of every training sample."""
         if epoch >= self.epochs - self.averaged:
-            logits = run.predict(run.networks[0], "train").logits
+            logits = context.predict(context.networks[0], "train").logits
             self.posterior += logits.softmax(-1) / self.averaged
 
-    def finish(self, run: Run) -> None:
+    def finish(self, context: StageContext) -> None:
         """Keep the posterior."""
-        run.kept["posterior"] = self.posterior
+        context.outputs.posterior = self.posterior
 
 
 class Through(Stage):
@@ -87,16 +84,16 @@ class Through(Stage):
         warm = settings.rate < settings.fresh_from
         if settings.start != "auto":
             warm = settings.start == "warm"
-        self.start = "chosen" if warm else "fresh"
+        self.start = "best" if warm else "fresh"
         self.slack: nn.Parameter | None = None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, context: StageContext) -> None:
         """Estimate T(x) unless a stage before, or this one before a resume, has done so."""
-        if "parts" not in run.kept:
-            run.kept.update(estimate(run, self.settings))
-        self.register_buffer("weights", run.kept["weights"], persistent=False)
-        parts = prepare_parts(run.kept["parts"])
-        self.register_buffer("parts", parts, persistent=False)
+        if context.outputs.transition is None:
+            context.outputs.transition = estimate_transition(context, self.settings)
+        transition = context.outputs.transition
+        self.register_buffer("weights", transition.weights, persistent=False)
+        self.register_buffer("parts", prepare_parts(transition.parts), persistent=False)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The forward loss, or cross entropy weighted by β without a gradient through it."""
@@ -115,7 +112,7 @@ class Through(Stage):
 
 
 class Revision(Through):
-    """Learn ΔT with the network, from the model chosen in the stage before."""
+    """Learn ΔT with the network, from the best model of the stage before."""
 
     def __init__(self, settings: Settings, loss: Loss) -> None:
         super().__init__(settings, loss)
@@ -123,12 +120,12 @@ class Revision(Through):
         self.keep_start = True
         self.epochs = settings.revision_epochs
         self.schedule = Schedule("adam", settings.revision_lr)
-        self.start = "chosen"
+        self.start = "best"
 
-    def begin(self, run: Run) -> None:
+    def begin(self, context: StageContext) -> None:
         """ΔT starts at zero."""
-        super().begin(run)
-        self.slack = nn.Parameter(torch.zeros(run.problem.classes, run.problem.classes))
+        super().begin(context)
+        self.slack = nn.Parameter(torch.zeros(context.problem.classes, context.problem.classes))
 
     def parameter_groups(self) -> list[tuple[list[nn.Parameter], Schedule]]:
         """ΔT, with a learning rate of its own."""
@@ -160,9 +157,9 @@ class Revision(Through):
         network = self._loss(z, labels, weights, self.slack.detach())
         return [network + forward_loss(z.detach(), labels, weights, self.parts, self.slack)]
 
-    def finish(self, run: Run) -> None:
-        """Keep ΔT of the model that was chosen."""
-        run.kept["slack"] = run.chosen["learned"]["slack"]
+    def finish(self, context: StageContext) -> None:
+        """Keep ΔT of the best model."""
+        context.outputs.transition.slack = context.best.stage_parameters["slack"]
 
     def figures(self) -> dict[str, float]:
         """How far ΔT has gone."""

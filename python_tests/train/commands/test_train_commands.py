@@ -75,9 +75,9 @@ def test_compare_goes_on_where_it_was(clusters, tmp_path, capsys, monkeypatch):
     main([*command, "--out", str(tmp_path / "out")])
     first = capsys.readouterr().out
     assert len(list((tmp_path / "out").glob("*/*/result.json"))) == 4
-    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine import train_step
 
-    monkeypatch.setattr(steps.Steps, "step", None)
+    monkeypatch.setattr(train_step.TrainStep, "step", None)
     main([*command, "--out", str(tmp_path / "out")])
     table = first[first.index("clean test accuracy") :]
     assert capsys.readouterr().out.strip() == table.strip()

@@ -7,9 +7,9 @@ from training_cases import CPU, flags, quick_settings, quick_values, write_clust
 from ptd_ext import SimplexNMF
 from ptd_ext.cli import main
 from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine import train_step
 from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.engine.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def no_steps(monkeypatch):
     def step(*arguments):
         raise AssertionError("a step was trained")
 
-    monkeypatch.setattr(steps.Steps, "step", step)
+    monkeypatch.setattr(train_step.TrainStep, "step", step)
 
 
 def error_of(command, values, out, capsys):
@@ -107,7 +107,9 @@ class Normalising(torch.nn.Module):
 
 def test_a_last_batch_of_one_sample(clusters, tmp_path, monkeypatch, no_steps):
     """630 samples in batches of 37: the last has one, which has no variance."""
-    monkeypatch.setattr(Run, "_network", lambda self, *_: Normalising(4, self.problem.sample_shape))
+    monkeypatch.setattr(
+        Trainer, "_network", lambda self, *_: Normalising(4, self.problem.sample_shape)
+    )
     with pytest.raises(ValueError, match="batch_size must not leave a batch of 1 of the 630"):
         train(quick_settings(clusters, "CE", batch_size=37), tmp_path / "run", CPU)
 
@@ -115,13 +117,13 @@ def test_a_last_batch_of_one_sample(clusters, tmp_path, monkeypatch, no_steps):
 @pytest.mark.parametrize("method", ["CE", "Co-teaching", "Joint", "DMI", "PTD-F"])
 def test_a_loss_that_is_not_finite_says_where(clusters, tmp_path, monkeypatch, method):
     """In the second epoch, at the fourth of ten steps; the checkpoint is of the first epoch."""
-    step, calls = steps.Steps.step, []
+    step, calls = train_step.TrainStep.step, []
 
     def spoilt(self, ids, inputs, *rest):
         calls.append(1)
         step(self, ids, inputs * (float("nan") if len(calls) == 14 else 1), *rest)
 
-    monkeypatch.setattr(steps.Steps, "step", spoilt)
+    monkeypatch.setattr(train_step.TrainStep, "step", spoilt)
     settings, out = quick_settings(clusters, method), tmp_path / "run"
     with pytest.raises(ValueError, match="not finite at step 4 of 10 in epoch 2 of stage") as error:
         train(settings, out, CPU)

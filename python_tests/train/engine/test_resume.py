@@ -28,7 +28,7 @@ import os, signal, sys
 import torch
 from ptd_ext.cli import main
 from ptd_ext.train.engine import checkpoint
-from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine import train_step
 
 where, count = sys.argv[1], int(sys.argv[2])
 calls = 0
@@ -50,7 +50,7 @@ real_save = torch.save
 if where == "write":
     torch.save = die_at(torch.save)
 else:
-    steps.Steps.step = die_at(steps.Steps.step)
+    train_step.TrainStep.step = die_at(train_step.TrainStep.step)
 main(["train", *sys.argv[3:]])
 """
 
@@ -111,13 +111,13 @@ def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code
 
 
 def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, monkeypatch):
-    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine import train_step
     from ptd_ext.train.engine.signals import Stopped
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     settings = quick_settings(clusters, method="PTD-R-V")
     train(settings, whole, CPU)
-    step, calls = steps.Steps.step, []
+    step, calls = train_step.TrainStep.step, []
 
     def signalled(self, *arguments):
         calls.append(1)
@@ -125,7 +125,7 @@ def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, 
             signal.raise_signal(signal.SIGTERM)
         step(self, *arguments)
 
-    monkeypatch.setattr(steps.Steps, "step", signalled)
+    monkeypatch.setattr(train_step.TrainStep, "step", signalled)
     with pytest.raises(Stopped):
         train(settings, stopped, CPU)
     state = torch.load(stopped / "checkpoint.pt", weights_only=True)
@@ -136,11 +136,11 @@ def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(clusters, tmp_path, 
 
 
 def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
-    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine import train_step
 
     settings = quick_settings(clusters, method="CE")
     first = train(settings, tmp_path / "run", CPU)
-    monkeypatch.setattr(steps.Steps, "step", None)
+    monkeypatch.setattr(train_step.TrainStep, "step", None)
     assert train(settings, tmp_path / "run", CPU, resume=True) == first
     with pytest.raises(FileExistsError, match="--resume"):
         train(settings, tmp_path / "run", CPU)
@@ -149,9 +149,9 @@ def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
 @pytest.fixture
 def crashed(clusters, tmp_path, monkeypatch):
     """The folder of a run by cross entropy that crashed in its second epoch."""
-    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine import train_step
 
-    step, calls = steps.Steps.step, []
+    step, calls = train_step.TrainStep.step, []
 
     def crash(self, *arguments):
         calls.append(1)
@@ -161,7 +161,7 @@ def crashed(clusters, tmp_path, monkeypatch):
 
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(steps.Steps, "step", crash)
+        patch.setattr(train_step.TrainStep, "step", crash)
         with pytest.raises(MemoryError):
             main(["train", *command(clusters, out, "CE")])
     return out

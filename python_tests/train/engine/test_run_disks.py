@@ -11,10 +11,9 @@ import torch
 from training_cases import CPU, flags, outcome, quick_settings, quick_values, write_clusters
 
 from ptd_ext.cli import main
-from ptd_ext.train.engine import checkpoint
+from ptd_ext.train.engine import checkpoint, train_step
 from ptd_ext.train.engine import experiment as session
 from ptd_ext.train.engine import experiment_folder as run_folder
-from ptd_ext.train.engine import train_step as steps
 from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.engine.experiment_folder import claim
 from ptd_ext.utils.atomic_files import NotWrittenError, remove_leftovers, whole_file
@@ -48,7 +47,7 @@ def fill(folder, *, leave):
 
 def fill_at(monkeypatch, folder, call, leave):
     """Fill the disk in front of a step, counted from one."""
-    step, calls, made = steps.Steps.step, [], []
+    step, calls, made = train_step.TrainStep.step, [], []
 
     def filling(self, *arguments):
         calls.append(1)
@@ -56,7 +55,7 @@ def fill_at(monkeypatch, folder, call, leave):
             made.append(fill(folder, leave=leave))
         step(self, *arguments)
 
-    monkeypatch.setattr(steps.Steps, "step", filling)
+    monkeypatch.setattr(train_step.TrainStep, "step", filling)
     return made
 
 

@@ -14,8 +14,7 @@ from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.toml import write_config
 from ptd_ext.train.data import ImageFiles
 from ptd_ext.train.data.problem import Inputs, Problem, Scale
-from ptd_ext.train.engine import checkpoint
-from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine import checkpoint, train_step
 from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.reproduce import options as parsing
 from ptd_ext.train.reproduce import workers
@@ -31,7 +30,7 @@ def clusters(tmp_path):
 def stopped(clusters, tmp_path, monkeypatch):
     """The settings and the folder of a run of three epochs that ended in its second."""
     settings = quick_settings(clusters, "CE")
-    step, calls = steps.Steps.step, []
+    step, calls = train_step.TrainStep.step, []
 
     def ending(self, *arguments):
         calls.append(1)
@@ -40,7 +39,7 @@ def stopped(clusters, tmp_path, monkeypatch):
         step(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(steps.Steps, "step", ending)
+        patch.setattr(train_step.TrainStep, "step", ending)
         with pytest.raises(KeyboardInterrupt):
             train(settings, tmp_path / "run", CPU)
     return settings, tmp_path / "run"

@@ -10,10 +10,10 @@ from training_cases import CPU, flags, outcome, quick_settings, quick_values, wr
 
 from ptd_ext.cli import main
 from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine import train_step as steps
+from ptd_ext.train.engine import train_step
 from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.engine.signals import Stopped
-from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.engine.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def others(tmp_path_factory):
 
 def signal_at(monkeypatch, call):
     """SIGTERM in front of a step, counted from one; returns the counter."""
-    step, calls = steps.Steps.step, []
+    step, calls = train_step.TrainStep.step, []
 
     def signalled(self, *arguments):
         calls.append(1)
@@ -36,7 +36,7 @@ def signal_at(monkeypatch, call):
             signal.raise_signal(signal.SIGTERM)
         step(self, *arguments)
 
-    monkeypatch.setattr(steps.Steps, "step", signalled)
+    monkeypatch.setattr(train_step.TrainStep, "step", signalled)
     return calls
 
 
@@ -154,7 +154,7 @@ class Dropping(torch.nn.Module):
 
 
 def test_layers_that_draw_are_seeded_and_resumed(clusters, tmp_path, monkeypatch):
-    monkeypatch.setattr(Run, "_network", _dropping)
+    monkeypatch.setattr(Trainer, "_network", _dropping)
     settings = quick_settings(clusters, "CE", epochs=2)
     for name in ("one", "two"):
         train(settings, tmp_path / name, CPU)
@@ -200,8 +200,8 @@ def test_the_rate_of_noise_that_is_not_made_here(clusters, tmp_path):
     assert result["rate"] is None
     problem = load_problem(quick_settings(clusters, "Co-teaching", rate=0.2))
     problem.asked_rate = None
-    run = Run(quick_settings(clusters, "Co-teaching", rate=0.4), problem, CPU.device)
-    assert run.stages[0].settings.left_out == pytest.approx(problem.realised_rate)
+    trainer = Trainer(quick_settings(clusters, "Co-teaching", rate=0.4), problem, CPU.device)
+    assert trainer.stages[0].settings.left_out == pytest.approx(problem.realised_rate)
 
 
 def test_results_are_json(clusters, tmp_path):

@@ -88,14 +88,14 @@ def test_batches_are_normalised_as_a_whole(clusters, tmp_path, monkeypatch):
 
 def test_two_processes_resume(clusters, tmp_path):
     """What one process began, two can end."""
-    from ptd_ext.train.engine import train_step as steps
+    from ptd_ext.train.engine import train_step
     from ptd_ext.train.engine.signals import Stopped
 
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     settings = quick_settings(clusters, method="CE", checkpoint_steps=7, device="cpu")
     train(settings, whole, CPU)
     with pytest.MonkeyPatch.context() as patch:
-        step, calls = steps.Steps.step, []
+        step, calls = train_step.TrainStep.step, []
 
         def stop_at(self, *arguments):
             calls.append(1)
@@ -103,7 +103,7 @@ def test_two_processes_resume(clusters, tmp_path):
                 raise Stopped(15)
             step(self, *arguments)
 
-        patch.setattr(steps.Steps, "step", stop_at)
+        patch.setattr(train_step.TrainStep, "step", stop_at)
         with pytest.raises(Stopped):
             train(settings, shared, CPU)
     write_config(vars(settings), shared / "given.toml")

@@ -12,13 +12,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.engine.optim import Schedule, skip_unless
+from ptd_ext.train.engine.state import StageOutputs
 from ptd_ext.train.methods.base import Batch, Stage
 
 
 def stub_run(labels: Tensor, classes: int) -> SimpleNamespace:
-    """What a stage may ask of a run."""
+    """The part of a trainer that stages use."""
     problem = SimpleNamespace(train_size=len(labels), classes=classes, train_labels=labels)
-    return SimpleNamespace(problem=problem, kept={}, device=labels.device)
+    return SimpleNamespace(problem=problem, outputs=StageOutputs(), device=labels.device)
 
 
 def begun(stage: Stage, labels: Tensor, classes: int) -> Stage:

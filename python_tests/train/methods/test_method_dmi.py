@@ -168,7 +168,7 @@ def test_schedule():
     assert (schedule.optimiser, schedule.lr, schedule.momentum) == ("sgd", 1e-6, 0.9)
     assert schedule.weight_decay == 0.25
     assert {schedule.factor(epoch, 4) for epoch in range(4)} == {1}
-    assert (stage.epochs, stage.batch_size, stage.start) == (4, 64, "chosen")
+    assert (stage.epochs, stage.batch_size, stage.start) == (4, 64, "best")
 
 
 @pytest.mark.parametrize("samples", [2, 12])

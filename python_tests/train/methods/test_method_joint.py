@@ -117,7 +117,7 @@ def test_labels_are_the_mean_of_the_last_epochs_predictions(average, soft_from):
             expected = torch.stack(history[-average:]).mean(0)
     assert not torch.equal(expected, given)
     stage.finish(run)
-    torch.testing.assert_close(run.kept["soft_labels"].double(), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(run.outputs.soft_labels.double(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_labels_change_that_the_predictions_contradict():
@@ -186,13 +186,13 @@ def test_training_corrects_most_wrong_labels_of_two_clusters(seed):
 def test_the_final_network_learns_the_soft_labels_of_its_samples():
     g = torch.Generator().manual_seed(0)
     run = stub_run(torch.zeros(9, dtype=torch.int64), 3)
-    run.kept["soft_labels"] = torch.randn(9, 3, generator=g).softmax(-1)
+    run.outputs.soft_labels = torch.randn(9, 3, generator=g).softmax(-1)
     stage = JointFinal(Settings())
     stage.begin(run)
     ids = torch.tensor([7, 2, 5, 0])
     z = torch.randn(4, 3, generator=g, requires_grad=True)
     (loss,) = stage.losses(batch_of(torch.zeros(4, dtype=torch.int64), ids=ids), [z])
-    soft = run.kept["soft_labels"][ids]
+    soft = run.outputs.soft_labels[ids]
     torch.testing.assert_close(loss, F.cross_entropy(z, soft))
     (gradient,) = gradients([loss], [z])
     torch.testing.assert_close(gradient, (z.softmax(-1) - soft).detach() / 4)

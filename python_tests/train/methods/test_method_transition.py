@@ -10,7 +10,8 @@ from training_cases import CPU, quick_settings, write_clusters
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.trainer import Run
+from ptd_ext.train.engine.state import StageOutputs, TransitionEstimate
+from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.train.methods.base import Batch
 from ptd_ext.train.methods.registry import METHODS, stages_of
 
@@ -23,7 +24,11 @@ def run():
     weights = torch.rand(N, R, generator=generator, dtype=torch.float64).softmax(-1)
     parts = torch.randn(R, C, C, generator=generator, dtype=torch.float64).softmax(-1)
     problem = SimpleNamespace(classes=C, train_size=N)
-    return SimpleNamespace(problem=problem, kept={"weights": weights, "parts": parts})
+    return SimpleNamespace(problem=problem, outputs=outputs_of(weights, parts))
+
+
+def outputs_of(weights, parts):
+    return StageOutputs(transition=TransitionEstimate(weights, weights[:0], parts))
 
 
 def stage_of(method, run, index, **settings):
@@ -42,11 +47,9 @@ def batch_of(size=17):
 
 def noisy_probability(run, batch, logits, slack=None):
     """(T'(x)ᵀg)_ȳ sample by sample, T' = T(x) + ΔT clamped and normalised."""
-    found = []
+    found, t = [], run.outputs.transition
     for row, (n, label) in enumerate(zip(batch.ids.tolist(), batch.labels.tolist(), strict=True)):
-        matrix = sum(
-            run.kept["weights"][n, j] * run.kept["parts"][j] for j in range(len(run.kept["parts"]))
-        )
+        matrix = sum(t.weights[n, j] * t.parts[j] for j in range(len(t.parts)))
         if slack is not None:
             matrix = (matrix + slack).clamp(min=0)
             matrix = matrix / matrix.sum(1, keepdim=True)
@@ -90,7 +93,7 @@ def test_reweighting_weighs_cross_entropy_without_a_gradient_through_the_weight(
 
 @pytest.mark.parametrize("method", ["Forward", "Reweight", "Forward-band"])
 def test_one_matrix_is_ptd_with_one_part(run, method):
-    run.kept = {"weights": torch.ones(N, 1).double(), "parts": run.kept["parts"][:1]}
+    run.outputs = outputs_of(torch.ones(N, 1).double(), run.outputs.transition.parts[:1])
     batch, logits = batch_of()
     (loss,) = stage_of(method, run, 1, parts=1).losses(batch, [logits])
     probability = noisy_probability(run, batch, logits)
@@ -104,7 +107,7 @@ def test_one_matrix_is_ptd_with_one_part(run, method):
 def test_forward_revision_learns_the_slack_with_the_network(run):
     """ΔT is added once, not once per sample of the batch, and gets the likelihood's gradient."""
     stage = stage_of("PTD-F-V", run, 2)
-    assert stage.start == "chosen"
+    assert stage.start == "best"
     assert (stage.slack == 0).all()
     with torch.no_grad():
         stage.slack += 0.1 * torch.randn(C, C, generator=torch.Generator().manual_seed(3))
@@ -160,10 +163,10 @@ def test_the_slack_has_a_learning_rate_of_its_own(run):
     assert (stage.schedule.lr, schedule.lr) == (5e-7, 1e-4)
 
 
-@pytest.mark.parametrize(("rate", "start"), [(0.3, "chosen"), (0.4, "fresh"), (0.5, "fresh")])
+@pytest.mark.parametrize(("rate", "start"), [(0.3, "best"), (0.4, "fresh"), (0.5, "fresh")])
 def test_the_network_starts_fresh_at_high_noise(rate, start):
     assert stages_of(Settings(method="PTD-R", rate=rate))[1].start == start
-    assert stages_of(Settings(method="PTD-R", rate=rate, start="warm"))[1].start == "chosen"
+    assert stages_of(Settings(method="PTD-R", rate=rate, start="warm"))[1].start == "best"
 
 
 @pytest.fixture(scope="module")
@@ -178,12 +181,12 @@ def test_the_transition_is_estimated_from_anchors(clusters):
         settings = quick_settings(
             clusters, method=method, rate=0.45, epochs=8, milestones=(6,), warm_up_epochs=6
         )
-        run = Run(settings, load_problem(settings), CPU.device)
-        accuracies[method] = run.go()["test_accuracy_last"]
+        trainer = Trainer(settings, load_problem(settings), CPU.device)
+        accuracies[method] = trainer.train()["test_accuracy_last"]
         if method != "CE":
             true = 0.55 * torch.eye(4) + 0.45 * torch.eye(4).roll(1, 1)
-            weights = run.kept["weights"].mean(0)
-            estimated = (weights[:, None, None] * run.kept["parts"]).sum(0)
+            found = trainer.outputs.transition
+            estimated = (found.weights.mean(0)[:, None, None] * found.parts).sum(0)
             assert (estimated - true).abs().max() < 0.15
     assert accuracies["Forward-band"] > accuracies["CE"] + 2
     assert accuracies["PTD-F"] > accuracies["CE"] + 2
@@ -195,13 +198,13 @@ def test_the_optimiser_lives_through_the_epochs_of_a_stage(clusters, monkeypatch
     built, build = [], Schedule.build
     monkeypatch.setattr(Schedule, "build", lambda self, p: built.append(self) or build(self, p))
     settings = quick_settings(clusters, method="T-Revision")
-    Run(settings, load_problem(settings), CPU.device).go()
+    Trainer(settings, load_problem(settings), CPU.device).train()
     assert len(built) == 4  # warm-up, training, and network and ΔT in revision
 
 
 def test_validation_is_in_evaluation_mode(clusters):
     settings = quick_settings(clusters, method="CE")
-    run = Run(settings, load_problem(settings), CPU.device)
+    trainer = Trainer(settings, load_problem(settings), CPU.device)
     modes = []
 
     class Network(torch.nn.Module):
@@ -213,8 +216,8 @@ def test_validation_is_in_evaluation_mode(clusters):
             modes.append((len(x), self.training))
             return x, self.last(x)
 
-    run._network = lambda *_: Network()
-    run.go()
+    trainer._network = lambda *_: Network()
+    trainer.train()
     assert {training for size, training in modes if size <= settings.batch_size and training}
     assert not any(training for size, training in modes if size in (200, 300))
 
