@@ -150,9 +150,14 @@ PTD_INLINE void row_sums(const Batch<T>& batch, const T* h, int64_t count,
                 });
 }
 
+// As is_empty_row and inverse_row_sum.
+template <class T>
+PTD_INLINE auto empty_rows(Vec<T> sums) {
+  return sums < splat(smallest_normal<T>());
+}
 template <class T>
 PTD_INLINE Vec<T> inverse_row_sums(Vec<T> sums) {
-  return sums == Vec<T>{} ? Vec<T>{} : T(1) / sums;
+  return empty_rows<T>(sums) ? Vec<T>{} : T(1) / sums;
 }
 
 // Column y of the transition matrix itself: combined, revised where there is slack, and smoothed.
@@ -169,7 +174,7 @@ PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y, 
   combine_column(h, column, slack, batch.parts, classes, [&](int64_t i, int64_t n, Vec<T> u) {
     if (slack) {
       const Vec<T> sum = load(sums + i, n);
-      u = sum == Vec<T>{} ? uniform : clamp_lanes<T>(u) / sum;
+      u = empty_rows<T>(sum) ? uniform : clamp_lanes<T>(u) / sum;
     }
     if (plain) store(plain + i, u, n);
     store(out + i, keep * u + floor, n);

@@ -219,7 +219,8 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
     for_lanes<T>(classes, [&](int64_t i, int64_t left) {
       const Vec<T> column = load(u + i, left), e = load(grad_z + i, left);
       const Vec<T> column_e = column_exp(sums, z + i, e, left);
-      const Vec<T> d = terms.softmax * e + terms.posterior * joint_exp<T>(column_e, column);
+      const Vec<T> of_softmax = terms.softmax * (terms.softmax_of_column ? column_e : e);
+      const Vec<T> d = of_softmax + terms.posterior * joint_exp<T>(column_e, column);
       store(grad_z + i, factor * d, left);
       store(grad_u + i, (factor * terms.posterior) * column_e, left);
     });
@@ -231,7 +232,23 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
   backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
 }
 
-// dz_i = q_i (G_i - <G, q>),  du_i = dz_i / u_i.
+// G at the largest q, taken lane by lane.
+template <class T>
+struct Pivot {
+  Vec<T> most = splat(T(-1)), grad = {};
+
+  PTD_INLINE void see(Vec<T> q, Vec<T> g) {
+    grad = q > most ? g : grad;
+    most = maximum<T>(q, most);
+  }
+  PTD_INLINE T of_all_lanes() const {
+    int best = 0;
+    for (int lane = 1; lane < kLanes<T>; ++lane) best = most[lane] > most[best] ? lane : best;
+    return grad[best];
+  }
+};
+
+// dz_i = q_i (G_i - <G, q>),  du_i = dz_i / u_i, by the differences of loss_terms.h.
 template <class T>
 void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
                               const T* grad, const T* saved, const Gradients<T>& grads) {
@@ -243,20 +260,25 @@ void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t en
                         T* grad_z, T* grad_u) {
     const T* g = grad + n * classes;
     const T divisor = posterior_divisor(sums);
-    Vec<T> dot{};
-    for (int64_t i = 0; i < classes; i += kLanes<T>) {
-      const int64_t left = classes - i;
+    Pivot<T> lanes_pivot;
+    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
       const Vec<T> column = load(u + i, left);
       const Vec<T> e = column_exp(sums, z + i, load(grad_z + i, left), left);
       const Vec<T> q = joint_exp<T>(e, column) / divisor;
-      dot += q * load(g + i, left);
+      lanes_pivot.see(q, load(g + i, left));
       store(grad_u + i, e, left);
       store(grad_z + i, q, left);
-    }
+    });
+    const T pivot = lanes_pivot.of_all_lanes();
+    Vec<T> dot{};
+    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+      dot += load(grad_z + i, left) * (load(g + i, left) - pivot);
+    });
     const T mean = sum_lanes(dot);
     for (int64_t i = 0; i < classes; ++i) {
-      grad_u[i] = grad_u[i] * ((g[i] - mean) / divisor);
-      grad_z[i] *= g[i] - mean;
+      const T centred = (g[i] - pivot) - mean;
+      grad_u[i] = grad_u[i] * (centred / divisor);
+      grad_z[i] *= centred;
     }
   };
   const auto skip = [&](int64_t n, const T* z, T* grad_z) {

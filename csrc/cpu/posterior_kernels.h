@@ -7,14 +7,14 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// entry_i = g_i / r_i, and the share of the rows without a positive entry: they are uniform, so
-// theirs is the same in every column.
+// entry_i = g_i / r_i, and the share of the empty rows: they are uniform, so theirs is the
+// same in every column.
 template <class T>
 PTD_INLINE T divide_by_row_sums(const T* sums, int64_t classes, T* entry) {
   Vec<T> share{};
   for_lanes<T>(classes, [&](int64_t i, int64_t left) {
     const Vec<T> g = load(entry + i, left), sum = load(sums + i, left);
-    share += sum == Vec<T>{} ? g : Vec<T>{};
+    share += empty_rows<T>(sum) ? g : Vec<T>{};
     store(entry + i, g * inverse_row_sums<T>(sum), left);
   });
   return sum_lanes(share) / T(classes);

@@ -43,15 +43,18 @@ PTD_INLINE void softmax_row(const T* z, int64_t classes, T* g) {
   for_lanes<T>(classes, [&](int64_t i, int64_t n) { store(g + i, inverse * load(g + i, n), n); });
 }
 
-// U of loss_terms.h, for a column shift of its own.
+// U and S' of loss_terms.h, for a column shift of its own.
 template <class T>
-PTD_INLINE T column_sum_of(const T* z, const T* u, int64_t classes, T column_shift) {
-  T sum = T(0);
+PTD_INLINE void sum_under_column_shift(const T* z, const T* u, int64_t y, int64_t classes,
+                                       T column_shift, ColumnSums<T>& sums) {
+  sums.column_shift = column_shift;
+  sums.column_sum = sums.other_column_sum = T(0);
   for (int64_t i = 0; i < classes; ++i) {
-    // exp may saturate where u is zero: those classes are not in the sum.
-    if (u[i] != T(0)) sum += exp_of(z[i] - column_shift) * u[i];
+    const T e = exp_of(z[i] - column_shift);
+    // It may be infinite where u is zero: those classes are not in U.
+    if (u[i] != T(0)) sums.column_sum += e * u[i];
+    if (i != y) sums.other_column_sum += e;
   }
-  return sum;
 }
 
 // The sums of loss_terms.h for label y, or for none where y is negative. `exps` receives e_i where
@@ -78,12 +81,11 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t y, int64_t 
   const T open = largest_open(z, u, classes);
   // A column without mass keeps the shift: nothing of it overflows, and its sum is zero.
   if (open > -T(INFINITY) && open < sums.shift) {
-    sums.column_shift = open;
-    sums.column_sum = column_sum_of(z, u, classes, open);
+    sum_under_column_shift(z, u, y, classes, open, sums);
   }
   if (is_tiny_column(sums.column_sum)) {
-    sums.column_shift -= T(kTinyColumnShift);
-    sums.column_sum = column_sum_of(z, u, classes, sums.column_shift);
+    const T lower = sums.column_shift - T(kTinyColumnShift);
+    sum_under_column_shift(z, u, y, classes, lower, sums);
   }
   return sums;
 }

@@ -36,6 +36,17 @@ PTD_HD double largest_number<double>() {
   return 1.7976931348623157e308;
 }
 
+template <class T>
+PTD_HD T smallest_normal();
+template <>
+PTD_HD float smallest_normal<float>() {
+  return 1.175494351e-38f;
+}
+template <>
+PTD_HD double smallest_normal<double>() {
+  return 2.2250738585072014e-308;
+}
+
 // x, or the largest number of its sign instead of an infinity. NaN stays NaN.
 template <class T>
 PTD_HD T saturated(T x) {

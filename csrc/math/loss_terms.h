@@ -22,14 +22,29 @@
 //
 //   l = log(1 + S) where z_y is the largest logit,   1 - g_y = S / E
 //
+// Without smoothing beta can overflow where l and 1 - g_y underflow. With S' the sum S under the
+// column shift, beta S = S' / U, and for z_y the largest logit
+//
+//   beta l = S' / U * log(1 + S) / S,   beta g_i = e'_i / (U E),   beta (1 - g_y) = S' / (U E)
+//
 // So in every case, with three numbers per sample,
 //
-//   dloss/dz_i = softmax * e_i + posterior * e'_i u_i
+//   dloss/dz_i = softmax * e_i + posterior * e'_i u_i    (softmax * e'_i if softmax_of_column)
 //   dloss/dz_y = label + posterior * e'_y u_y                       (reweight)
 //   dloss/du_i = posterior * e'_i
 //
 // Where the shifts differ and u_i = 0, e'_i can be larger than any number. Both e'_i and what comes
 // of dloss/du_i saturate there, since zeros are multiplied by them: u_i, entries of the parts.
+//
+// The clean posterior q has, for G the gradient of what is made of it,
+//
+//   d/dz_i = q_i (G_i - <G, q>),   d/du_i = e'_i / U (G_i - <G, q>)
+//
+// Where q is all but one at class m and u_m is tiny, G_m - <G, q> is a difference of nearly equal
+// numbers, and e'_m / U enlarges its rounding. Relative to G_m, for m the class with the largest q,
+// nothing cancels: the term of m is zero, whatever the rounding of q_m.
+//
+//   G_i - <G, q> = (G_i - G_m) - sum_k q_k (G_k - G_m)
 #pragma once
 
 #include "host_device.h"
@@ -41,11 +56,12 @@ enum Importance : int64_t { kForward = 0, kReweightDetached = 1, kReweightAttach
 
 template <class T>
 struct ColumnSums {
-  T shift;         // the largest logit
-  T column_shift;  // the largest logit among classes with u_i > 0; `shift` if that is -infinity
-  T exp_sum;       // E
-  T column_sum;    // U
-  T other_sum;     // S; only reweighting reads it
+  T shift;             // the largest logit
+  T column_shift;      // the largest logit among classes with u_i > 0; `shift` if that is -infinity
+  T exp_sum;           // E
+  T column_sum;        // U
+  T other_sum;         // S; only reweighting reads it
+  T other_column_sum;  // S'; the same, where the shifts differ
 };
 
 // Below this U the column shift goes down by kTinyColumnShift: e'_i stays far from the largest
@@ -62,6 +78,7 @@ struct LossTerms {
   T softmax;
   T posterior;
   T label;
+  bool softmax_of_column;  // softmax multiplies e'_i instead of e_i
 };
 
 template <class T>
@@ -72,7 +89,7 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
     const T loss =
         (sums.shift - sums.column_shift) + (log_of(sums.exp_sum) - log_of(sums.column_sum));
     const T posterior = sums.column_sum == T(0) ? T(0) : T(-1) / sums.column_sum;
-    return {loss, T(1) / sums.exp_sum, posterior, T(0)};
+    return {loss, T(1) / sums.exp_sum, posterior, T(0), false};
   }
 
   const T softmax = T(1) / sums.exp_sum;
@@ -85,16 +102,28 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
   const T weight = capped ? max_importance : beta;
   // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN;
   // but it must stay NaN if a logit is.
-  if (weight == T(0) && sums.exp_sum == sums.exp_sum) return {T(0), T(0), T(0), T(0)};
+  if (weight == T(0) && sums.exp_sum == sums.exp_sum) {
+    return {T(0), T(0), T(0), T(0), false};
+  }
+  if (label_logit == sums.shift && sums.column_shift < sums.shift && !capped) {
+    const T others = sums.other_column_sum * inverse_column_sum;
+    const T loss =
+        sums.other_sum == T(0) ? others : others * (log1p_of(sums.other_sum) / sums.other_sum);
+    if (importance == kReweightDetached) {
+      return {loss, softmax * inverse_column_sum, T(0), -others * softmax, true};
+    }
+    return {loss, softmax * inverse_column_sum, -loss * inverse_column_sum, loss - others * softmax,
+            true};
+  }
   const T cross_entropy = label_logit == sums.shift
                               ? log1p_of(sums.other_sum)
                               : log_of(sums.exp_sum) - (label_logit - sums.shift);
   const T others = sums.other_sum * softmax;
   if (importance == kReweightDetached || capped) {
-    return {weight * cross_entropy, weight * softmax, T(0), -weight * others};
+    return {weight * cross_entropy, weight * softmax, T(0), -weight * others, false};
   }
   return {weight * cross_entropy, weight * softmax, -weight * cross_entropy * inverse_column_sum,
-          weight * (cross_entropy - others)};
+          weight * (cross_entropy - others), false};
 }
 
 }  // namespace ptd

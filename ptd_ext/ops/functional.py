@@ -8,8 +8,9 @@
 ``slack`` ΔT       [C, C]       free
 =================  ===========  ==================================================================
 
-T(x) = Σⱼ hⱼ Pʲ, and with ``slack`` T(x) + ΔT, clamped at zero and divided by its row sums. Entry
-(i, k) is the probability that a sample of class i carries the label k.
+T(x) = Σⱼ hⱼ Pʲ, and with ``slack`` T(x) + ΔT, clamped at zero and divided by its row sums; a row
+whose sum is zero or subnormal becomes uniform. Entry (i, k) is the probability that a sample of
+class i carries the label k.
 
 Half-precision logits are accumulated in float32, results are float32 or, for float64 logits,
 float64, and gradients have the type of their tensor. ``weights``, ``parts`` and ``slack`` may be of
@@ -91,8 +92,10 @@ def forward_loss(
         ignore_index: samples with this label do not count.
         class_weight: [C], the weight of a sample by its noisy label; not differentiated.
         smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
-            With 0, columns of T(x) may be as small as they like; gradients of ``weights``,
-            ``parts`` and ``slack`` that the type cannot hold come out infinite or NaN.
+            With 0, the loss and its gradient of the logits hold for columns of any size, to the
+            digits that subnormal entries have; gradients of ``weights``, ``parts`` and ``slack``
+            are divided by the column, and where that is below 1e-38 in float32 they come out
+            infinite or NaN, even if float64 would have a number there.
         validate: check the values too (labels on a GPU; weights and parts that are negative, not
             finite or do not sum to one), at the price of a synchronisation.
     """
@@ -132,8 +135,10 @@ def reweight_loss(
         reduction: as in :func:`forward_loss`.
         ignore_index: as in :func:`forward_loss`.
         class_weight: as in :func:`forward_loss`.
-        smoothing: as in :func:`forward_loss`; with 0, a β that the type cannot hold is infinite,
-            and its loss is infinite or NaN.
+        smoothing: as in :func:`forward_loss`. With 0 the loss is a number wherever β · (−log g_ȳ)
+            is one, even if β is not; where T(x) cannot give the label at all it is infinite. The
+            gradient of an attached β is divided by the column twice, and is infinite or NaN in
+            float32 where that is below 1e-19.
         validate: as in :func:`forward_loss`.
     """
     check_importance(importance, max_importance)

@@ -23,11 +23,14 @@ __all__ = [
 
 
 def project_transition(matrix: Tensor) -> Tensor:
-    """Clamp at zero and divide rows by their sum; a row with nothing positive becomes uniform."""
+    """Clamp at zero and divide rows by their sum; a row with nothing positive becomes uniform.
+
+    So does a row whose sum is subnormal, of which one over the sum could be infinite.
+    """
     # Not clamp(min=0), whose gradient at exactly zero is one. A NaN stays.
     clamped = torch.where(matrix <= 0, 0, matrix)
     row_sum = clamped.sum(-1, keepdim=True)
-    empty = row_sum == 0
+    empty = row_sum < torch.finfo(accumulated(row_sum).dtype).tiny
     return torch.where(empty, 1 / matrix.shape[-1], clamped / torch.where(empty, 1, row_sum))
 
 

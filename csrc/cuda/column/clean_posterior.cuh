@@ -2,6 +2,8 @@
 // of column/kernels.cuh:
 //
 //   q = softmax(z + log u),   dL/dz_i = q_i (G_i - <G, q>),   dL/du_i = dL/dz_i / u_i
+//
+// with the differences of math/loss_terms.h.
 #pragma once
 
 #include "column/loss_sum.cuh"
@@ -47,18 +49,25 @@ struct CleanPosteriorBackward {
     const SampleSums<T, V, Group> sums(batch, sample, group);
     const T inverse = inverse_column_sum(sums.sums);
     const T* grad = grads.grad + n * sums.classes;
-    T mean = T(0);
+    // The gradient at the largest q, which others are taken relative to; the larger one of two.
+    T most = -infinity<T>(), pivot = -infinity<T>(), mean = T(0);
+    sample.for_each(group, sums.classes, [&](int v, int) { most = max_of(most, sums.joint(v)); });
+    most = group.max(most);
+    sample.for_each(group, sums.classes, [&](int v, int i) {
+      if (sums.joint(v) == most) pivot = max_of(pivot, grad[i]);
+    });
+    pivot = group.max(pivot);
     sample.for_each(group, sums.classes,
-                    [&](int v, int i) { mean += grad[i] * (sums.joint(v) * inverse); });
+                    [&](int v, int i) { mean += (grad[i] - pivot) * (sums.joint(v) * inverse); });
     mean = group.sum(mean);
     sample.for_each(group, sums.classes, [&](int v, int i) {
-      const T centred_grad = grad[i] - mean;
+      const T centred_grad = (grad[i] - pivot) - mean;
       const T dz = label == Labels::kBad ? T(0) : sums.joint(v) * inverse * centred_grad;
       if (grads.logits) store(grads.logits + n * sums.classes + i, dz);
       // centred_grad q_i / u_i, in an order in which no zero meets an infinity. A sample whose
       // label does not count has no column.
-      const T most = largest_number<T>(), e = sums.column_exponential(v);
-      const T grad_u = label >= 0 ? centred_grad * inverse * (e > most ? most : e) : T(0);
+      const T e = saturated(sums.column_exponential(v));
+      const T grad_u = label >= 0 ? centred_grad * inverse * e : T(0);
       write_factors(batch, grads.matrix, sample, n, v, i, grad_u);
     });
   }

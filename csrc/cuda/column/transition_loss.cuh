@@ -24,6 +24,13 @@ __device__ __forceinline__ LossTerms<T> sample_terms(const LossRule<T>& rule,
     });
     label_logit = group.max(label_logit);
     of_label.other_sum = group.sum(other_sum);
+    if (of_label.column_shift != of_label.shift) {
+      T other_column_sum = T(0);
+      Fragment<T, V>::for_each(group, sums.classes, [&](int v, int i) {
+        if (i != label) other_column_sum += sums.column_exponential(v);
+      });
+      of_label.other_column_sum = group.sum(other_column_sum);
+    }
   }
   return loss_terms(of_label, label_logit, rule.importance, rule.max_importance);
 }
@@ -85,7 +92,8 @@ struct TransitionLossBackward {
     sample.for_each(group, classes, [&](int v, int i) {
       // dloss/dz_i = softmax e_i + posterior e'_i u_i; reweighting has its own term for the label.
       const bool own = i == label && rule.importance != kForward;
-      const T of_softmax = own ? terms.label : terms.softmax * sums.exponential(v);
+      const T e = terms.softmax_of_column ? sums.column_exponential(v) : sums.exponential(v);
+      const T of_softmax = own ? terms.label : terms.softmax * e;
       const T grad = of_softmax + terms.posterior * sums.joint(v);
       // Zeros by selection: NaN or infinity of an ignored sample must not get through.
       if (grads.logits) store(grads.logits + n * classes + i, counts ? factor * grad : T(0));

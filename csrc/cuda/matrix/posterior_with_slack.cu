@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kPosteriorThreads)
   T uniform_mass = T(0);
   for (int i = lane_id(); i < classes; i += kWarp) {
     const T row_sum = row_sums[n * classes + i], g_i = g[i];
-    // A row without a positive entry is uniform: it adds the same to every column.
-    if (row_sum == T(0)) uniform_mass += g_i / T(classes);
+    // An empty row is uniform: it adds the same to every column.
+    if (is_empty_row(row_sum)) uniform_mass += g_i / T(classes);
     scaled[n * classes + i] = g_i * inverse_row_sum(row_sum);
   }
   uniform_mass = lanes_sum<kWarp>(uniform_mass);

@@ -1,0 +1,60 @@
+"""Numbers at which float32 would overflow, underflow or cancel on the way to a finite result."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Arguments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]
+
+# Sums of a row, and if such a row is empty: one over a subnormal number may be infinite.
+ROW_SUMS = {1e-44: True, 2e-39: True, 1.1e-38: True, 1.3e-38: False, 1e-30: False}
+
+
+def row_of_sum(classes: int, row_sum: float) -> Arguments:
+    """Slack leaves row 1 of T(x) nothing but `row_sum`, in its third entry."""
+    g = torch.Generator().manual_seed(classes)
+    parts = torch.full((2, classes, classes), 1 / 2)
+    parts[:, 1] = 0
+    slack = torch.zeros(classes, classes)
+    slack[1] = -1
+    slack[1, 2] = row_sum
+    logits = torch.randn(6, classes, generator=g)
+    return logits, torch.arange(6) % 3, torch.rand(6, 2, generator=g).softmax(-1), parts, slack
+
+
+def nearly_certain(classes: int, gap: float) -> Arguments:
+    """Class 0 is all but certain, though smoothing alone lets it have the label 1."""
+    g = torch.Generator().manual_seed(classes)
+    logits = torch.randn(4, classes, generator=g)
+    logits[:, 0] += gap
+    parts = torch.rand(1, classes, classes, generator=g).softmax(-1)
+    parts[:, 0] = 0
+    parts[:, 0, 0] = 1
+    return logits, torch.ones(4, dtype=torch.int64), torch.ones(4, 1), parts, None
+
+
+def ruled_out(classes: int, gap: float, own: float) -> Arguments:
+    """The network is sure of class 0, which has its own label with probability `own`."""
+    logits, _, weights, parts, _ = nearly_certain(classes, gap)
+    parts[:, 0, 0] = own
+    parts[:, 0, 1] = 1
+    return logits, torch.zeros(4, dtype=torch.int64), weights, parts, None
+
+
+def converted(arguments: Arguments, dtype: torch.dtype, device: str = "cpu") -> Arguments:
+    """The same numbers as fresh leaves."""
+    logits, labels, *rest = arguments
+    leaves = [None if t is None else t.detach().to(device, dtype) for t in (logits, *rest)]
+    leaves = [None if t is None else t.requires_grad_() for t in leaves]
+    return leaves[0], labels.to(device), *leaves[1:]
+
+
+def outer_gradient(like: Tensor) -> Tensor:
+    return torch.linspace(-1, 2, like.numel()).view(like.shape).to(like)
+
+
+def assert_as_exact(found: Tensor, wanted: Tensor) -> None:
+    """Equal to rounding of the largest number."""
+    scale = max(1.0, wanted.detach().abs().max().item())
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5 * scale)
