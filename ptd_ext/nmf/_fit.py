@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ptd_ext.nmf._data import Rows
 from ptd_ext.nmf._init import initial_parts, sample_rows
-from ptd_ext.nmf._ranks import Ranks
 from ptd_ext.nmf._updates import Effort, Sums, squared_error, weight_sweep
+from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
 from ptd_ext.utils.progress import ProgressBar
 
-if TYPE_CHECKING:
-    from ptd_ext.nmf.estimator import SimplexNMF
-
-__all__ = ["Fit"]
+__all__ = ["Fit", "FitOptions"]
 
 # How far beyond the best parts the next weights are sought, in steps of the parts.
 _FIRST_MOMENTUM, _MOST_MOMENTUM = 0.3, 1.0
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The parameters of :class:`ptd_ext.SimplexNMF` that a fit depends on."""
+
+    n_parts: int
+    max_iter: int
+    tol: float
+    compactness: float
+    n_init: int
+    random_state: Any
+    progress: bool
 
 
 class Fit:
@@ -35,10 +46,10 @@ class Fit:
     n_iter: int
     interrupted: bool
 
-    def __init__(self, rows: Rows, ranks: Ranks, settings: SimplexNMF) -> None:
+    def __init__(self, rows: Rows, ranks: Ranks, settings: FitOptions) -> None:
         self._rows, self._ranks, self._settings = rows, ranks, settings
         count, n_init = settings.n_parts, settings.n_init
-        seed = ranks.agree(seed_of(settings.random_state))
+        seed = ranks.agree(seed_of(settings.random_state), rows.device)
         sample = sample_rows(rows, ranks, count, seed)
         self._centre = sample.mean(0).to(rows.device)
         self.parts = initial_parts(sample, count, n_init, seed).to(rows.device, rows.dtype)

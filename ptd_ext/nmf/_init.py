@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.nmf._data import Rows
-from ptd_ext.nmf._ranks import Ranks
+from ptd_ext.utils.distributed import Ranks
 
 __all__ = ["initial_parts", "sample_rows"]
 
@@ -18,7 +18,7 @@ def sample_rows(rows: Rows, ranks: Ranks, n_parts: int, seed: int) -> Tensor:
 
     Which rows depends on the seed and on how many there are, not on batches or ranks.
     """
-    begin, total = ranks.share(rows.count())
+    begin, total = ranks.first_row(rows.count(), rows.device)
     if total == 0:
         raise ValueError("X has no rows.")
     size = min(_SAMPLE_PER_PART * n_parts, _LARGEST_SAMPLE)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ptd_ext.nmf._data import Rows
-from ptd_ext.nmf._ranks import Ranks
 from ptd_ext.ops.simplex import WeightProblem
+from ptd_ext.utils.distributed import Ranks
 
 __all__ = ["Effort", "Sums", "squared_error", "weight_problem", "weight_sweep"]
 

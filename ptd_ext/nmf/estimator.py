@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from ptd_ext.nmf._data import Rows, open_rows
-from ptd_ext.nmf._fit import Fit
+from ptd_ext.nmf._fit import Fit, FitOptions
 from ptd_ext.nmf._init import initial_parts, sample_rows
-from ptd_ext.nmf._ranks import Ranks
 from ptd_ext.nmf._updates import Effort, Sums, weight_problem, weight_sweep
 from ptd_ext.ops.devices import check_device
+from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import NotFittedError, Params, seed_of
 
 __all__ = ["SimplexNMF"]
@@ -146,9 +146,9 @@ class SimplexNMF(Params):
         draws its parts from the rows it is given; so give it more than a few.
         """
         rows = self._open(X)
-        ranks = Ranks(self.process_group, rows.device)
+        ranks = Ranks.of_group(self.process_group)
         if not hasattr(self, "components_"):
-            seed = ranks.agree(seed_of(self.random_state))
+            seed = ranks.agree(seed_of(self.random_state), rows.device)
             sample = sample_rows(rows, ranks, self.n_parts, seed)
             parts = initial_parts(sample, self.n_parts, 1, seed).to(rows.device, rows.dtype)
             self.n_iter_, self._sums = 0, None
@@ -168,7 +168,16 @@ class SimplexNMF(Params):
     @torch.no_grad()
     def _fit(self, data: Any) -> tuple[Rows, Tensor]:
         rows = self._open(data)
-        fit = Fit(rows, Ranks(self.process_group, rows.device), self)
+        options = FitOptions(
+            n_parts=self.n_parts,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            compactness=self.compactness,
+            n_init=self.n_init,
+            random_state=self.random_state,
+            progress=self.progress,
+        )
+        fit = Fit(rows, Ranks.of_group(self.process_group), options)
         fit.run(Effort(self.inner_steps, 0.0), self._final_effort())
         best = fit.best()
         self._keep(rows, fit.parts[best], Sums(*(each[best : best + 1] for each in fit.sums)))

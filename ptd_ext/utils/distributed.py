@@ -1,8 +1,9 @@
-"""Several processes that train one network: every rank a share of each batch.
+"""The processes of a group: each rank holds a share of the rows, or of each batch.
 
-The loss sees the whole batch on every rank: logits are small, so they are gathered, and each rank
-differentiates the same loss with respect to its own rows. Gradients of the networks then add up to
-those of one process, whatever the loss does across samples: selection, ranks, a determinant.
+In training, the loss sees the whole batch on every rank: logits are small, so they are gathered,
+and each rank differentiates the same loss with respect to its own rows. The gradients of the
+networks then add up to those of one process, whatever the loss does across samples: selection,
+sorting, a determinant.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +21,23 @@ __all__ = ["Ranks", "join"]
 
 
 class Ranks:
-    """This process among all. Of one process, everything here is free."""
+    """This process among those of a group; None is the group of all. One process costs nothing."""
 
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
-        self.rank, self.size = rank, size
+    def __init__(self, rank: int = 0, size: int = 1, group: Any = None) -> None:
+        self.rank, self.size, self.group = rank, size, group
+
+    @classmethod
+    def of_group(cls, group: Any) -> Ranks:
+        """Of a process group or of "world"; without a group, this process alone."""
+        if group is None:
+            return cls()
+        if not dist.is_available() or not dist.is_initialized():
+            raise RuntimeError(
+                "process_group is given, but torch.distributed is not initialised: call "
+                "torch.distributed.init_process_group first."
+            )
+        group = dist.group.WORLD if group == "world" else group
+        return cls(dist.get_rank(group), dist.get_world_size(group), group)
 
     @property
     def first(self) -> bool:
@@ -41,10 +56,32 @@ class Ranks:
         padded = rows.detach().new_zeros(max(sizes), *rows.shape[1:])
         padded[: len(rows)] = rows.detach()
         found = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(found, padded)
+        dist.all_gather(found, padded, group=self.group)
         parts = [part[:size] for part, size in zip(found, sizes, strict=True)]
         parts[self.rank] = rows
         return torch.cat(parts)
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """The sum over all ranks, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor, group=self.group)
+        return tensor
+
+    def first_row(self, count: int, device: torch.device) -> tuple[int, int]:
+        """The index of this rank's first row among the rows of all ranks, and their number."""
+        if self.size == 1:
+            return 0, count
+        counts = torch.zeros(self.size, dtype=torch.int64, device=device)
+        counts[self.rank] = count
+        rows = self.sum_(counts).tolist()
+        return sum(rows[: self.rank]), sum(rows)
+
+    def agree(self, number: int, device: torch.device) -> int:
+        """The first rank's number."""
+        if self.size == 1:
+            return number
+        mine = number if self.first else 0
+        return int(self.sum_(torch.tensor(mine, dtype=torch.int64, device=device)))
 
     def add_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Sum the gradients over ranks, in one message."""
@@ -61,7 +98,7 @@ class Ranks:
         if not gradients:
             return
         flat = torch.cat([g.reshape(-1) for g in gradients])
-        dist.all_reduce(flat, op=how)
+        dist.all_reduce(flat, op=how, group=self.group)
         if factor != 1:
             flat *= factor
         for gradient, sums in zip(
@@ -73,14 +110,14 @@ class Ranks:
         """Make these tensors equal to the first rank's."""
         if self.size > 1:
             for tensor in tensors:
-                dist.broadcast(tensor, 0)
+                dist.broadcast(tensor, group=self.group, group_src=0)
 
     def largest(self, number: int, device: torch.device) -> int:
         """The largest number of all ranks."""
         if self.size == 1:
             return number
         found = torch.tensor(number, device=device)
-        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
         return int(found.item())
 
     def word(self, text: str) -> str:
@@ -88,13 +125,13 @@ class Ranks:
         if self.size == 1:
             return text
         words = [text]
-        dist.broadcast_object_list(words, 0)
+        dist.broadcast_object_list(words, group=self.group, group_src=0)
         return words[0]
 
     def wait(self) -> None:
         """Until all ranks are here."""
         if self.size > 1:
-            dist.barrier()
+            dist.barrier(self.group)
 
     def leave(self) -> None:
         """End the group that :func:`join` started."""
