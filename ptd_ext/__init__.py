@@ -37,15 +37,23 @@ from ptd_ext.transition.anchors import (  # noqa: E402
     class_transition,
     find_anchors,
 )
+from ptd_ext.transition.em import TransitionEM  # noqa: E402
 from ptd_ext.transition.fit import (  # noqa: E402
     Diagnosis,
     PartFit,
     fit_part_transitions,
 )
+from ptd_ext.transition.gate import LinearGate  # noqa: E402
+from ptd_ext.transition.learned_parts import LearnedParts, fit_learned_parts  # noqa: E402
 from ptd_ext.transition.metrics import approximation_error  # noqa: E402
 from ptd_ext.transition.model import PartTransition  # noqa: E402
+from ptd_ext.transition.neighbours import (  # noqa: E402
+    NeighbourTransition,
+    neighbour_transition,
+)
 from ptd_ext.transition.plot import image_grid, part_images, plot_part_images  # noqa: E402
 from ptd_ext.transition.posteriors import combine_posteriors  # noqa: E402
+from ptd_ext.transition.summary import TransitionSummary  # noqa: E402
 
 __version__ = build_info()["version"]
 
@@ -54,21 +62,28 @@ __all__ = [
     "Diagnosis",
     "ForwardLoss",
     "LabelNoise",
+    "LearnedParts",
+    "LinearGate",
+    "NeighbourTransition",
     "PartFit",
     "PartTransition",
     "ReweightLoss",
     "SimplexNMF",
+    "TransitionEM",
+    "TransitionSummary",
     "approximation_error",
     "build_info",
     "class_transition",
     "clean_posterior",
     "combine_posteriors",
     "find_anchors",
+    "fit_learned_parts",
     "fit_part_transitions",
     "forward_loss",
     "image_grid",
     "instance_dependent_noise",
     "load_noise",
+    "neighbour_transition",
     "noisy_posterior",
     "pairwise_noise",
     "part_images",

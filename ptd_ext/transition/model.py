@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ptd_ext.ops import functional
 from ptd_ext.ops.simplex import simplex_weights
+from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.plot import image_grid, new_axes
 from ptd_ext.utils import tensor_files as files
 
@@ -29,6 +30,7 @@ class PartTransition:
             that keeps it as `components_`, like :class:`ptd_ext.SimplexNMF`. None where weights
             come from elsewhere.
         slack: ΔT, [C, C].
+        gate: gives h(x) instead of a basis, as :func:`ptd_ext.fit_learned_parts` finds it.
         about: what is to be remembered with it, as JSON can hold it: the data, the seed, …
 
     The tensors are kept as they are, without copies and without gradients, as attributes of the
@@ -41,13 +43,16 @@ class PartTransition:
         basis: Any = None,
         slack: Tensor | None = None,
         *,
+        gate: LinearGate | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
         self.parts = torch.as_tensor(parts).detach()
         basis = getattr(basis, "components_", basis)
         self.basis = None if basis is None else torch.as_tensor(basis).detach()
         self.slack = None if slack is None else torch.as_tensor(slack).detach()
+        self.gate = gate
         self.about = dict(about or {})
+        _check_gate(self.parts, self.basis, gate)
         _check(self.parts, self.basis, self.slack)
 
     @property
@@ -60,15 +65,24 @@ class PartTransition:
         """R."""
         return len(self.parts)
 
+    @property
+    def features(self) -> int | None:
+        """D; None where weights come from elsewhere."""
+        giver = self.basis if self.gate is None else self.gate.weight
+        return None if giver is None else giver.shape[1]
+
     def weights(self, features: Tensor) -> Tensor:
         """h(x), [N, R], for features [N, D] that the parts need not have seen."""
-        if self.basis is None:
-            raise ValueError("weights need a basis: this PartTransition was made without one.")
-        features = torch.as_tensor(features).detach()
-        if features.dim() != 2 or features.shape[1] != self.basis.shape[1]:
+        size = self.features
+        if size is None:
             raise ValueError(
-                f"features must be [N, {self.basis.shape[1]}]; got {list(features.shape)}."
+                "weights need a basis or a gate: this PartTransition was made without one."
             )
+        features = torch.as_tensor(features).detach()
+        if features.dim() != 2 or features.shape[1] != size:
+            raise ValueError(f"features must be [N, {size}]; got {list(features.shape)}.")
+        if self.gate is not None:
+            return self.gate(features)
         return _weight_step(features, self.basis.to(features))
 
     def matrix(self, features: Tensor | None = None, *, weights: Tensor | None = None) -> Tensor:
@@ -87,11 +101,14 @@ class PartTransition:
             None if t is None else t.to(*args, **options)
             for t in (self.parts, self.basis, self.slack)
         )
-        return PartTransition(parts, basis, slack, about=self.about)
+        gate = None if self.gate is None else self.gate.to(*args, **options)
+        return PartTransition(parts, basis, slack, gate=gate, about=self.about)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a safetensors file with `about` as JSON in its header."""
         tensors = {"parts": self.parts, "basis": self.basis, "slack": self.slack}
+        if self.gate is not None:
+            tensors |= {f"gate_{name}": t for name, t in self.gate.tensors().items()}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         files.write(path, _FORMAT, tensors, self.about)
 
@@ -100,7 +117,8 @@ class PartTransition:
         """Read what :meth:`save` wrote; a wrong or damaged file is refused with a sentence."""
         tensors, about = files.read(path, _FORMAT, ("parts",))
         try:
-            return cls(tensors["parts"], tensors.get("basis"), tensors.get("slack"), about=about)
+            basis, slack = tensors.get("basis"), tensors.get("slack")
+            return cls(tensors["parts"], basis, slack, gate=_gate(tensors), about=about)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path} holds no usable part transition: {error}") from None
 
@@ -114,7 +132,7 @@ class PartTransition:
         return axes
 
     def __repr__(self) -> str:
-        features = "none" if self.basis is None else str(self.basis.shape[1])
+        features = "none" if self.features is None else str(self.features)
         revised = "" if self.slack is None else ", revised"
         return (
             f"PartTransition(parts={self.n_parts}, classes={self.classes}, "
@@ -139,6 +157,28 @@ def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
             raise ValueError(f"{name} must be finite; it is not.")
     if (parts < 0).any():
         raise ValueError(f"parts must not be negative; the smallest entry is {parts.min():.6g}.")
+
+
+def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate | None) -> None:
+    if gate is None:
+        return
+    if basis is not None:
+        raise ValueError("PartTransition takes a basis or a gate, not both.")
+    if len(gate.weight) != len(parts):
+        raise ValueError(
+            f"gate must give weights of {len(parts)} parts; it gives {len(gate.weight)}."
+        )
+
+
+def _gate(tensors: dict[str, Tensor]) -> LinearGate | None:
+    """The gate of a file, if it has one."""
+    found = {name: tensors.get(f"gate_{name}") for name in ("weight", "bias", "centre")}
+    missing = [name for name, tensor in found.items() if tensor is None]
+    if len(missing) == len(found):
+        return None
+    if missing:
+        raise ValueError(f"its gate lacks {' and '.join(missing)}.")
+    return LinearGate(**found)
 
 
 def _weight_step(features: Tensor, basis: Tensor) -> Tensor:

@@ -1,0 +1,112 @@
+"""A term of the loss that keeps classes from dying.
+
+A likelihood through a transition matrix can explain all labels of a class by noise, and then no
+sample is predicted to be of it. The term grows when the mean prediction of a class falls below half
+its share of the noisy labels; with a known class prior it is the divergence from that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ClassBarrier", "ClassPrior"]
+
+ClassPrior = Literal["uniform"] | Tensor | None
+
+_SAMPLES_PER_CLASS = 10  # that a mean prediction is taken over; of smaller batches a running mean
+_SMALLEST_MEAN = 1e-30  # of a class in a batch: its reciprocal is still a float32
+
+
+class ClassBarrier(nn.Module):
+    r"""Of the mean prediction ḡ of a batch: Σ strength_c · relu(floor_c − log ḡ_c).
+
+    Without a prior, with p the shares of the noisy labels, that is
+    weight · Σ p_c · relu(log(p_c / 2) − log ḡ_c). With a known prior π it is
+    prior_weight · KL(π ‖ ḡ).
+
+    Args:
+        shares: p, [C].
+        class_prior: None for unknown, "uniform", or π [C].
+        weight: without a prior.
+        prior_weight: with one.
+    """
+
+    marginal: Tensor  # [C], the running mean of predictions, for batches of few samples
+    _strength: Tensor  # [C]
+    _floor: Tensor  # [C], of log ḡ; infinite for a divergence, which has none
+    _constant: Tensor  # []
+
+    def __init__(
+        self,
+        shares: Tensor,
+        class_prior: ClassPrior = None,
+        *,
+        weight: float = 1.0,
+        prior_weight: float = 0.3,
+    ) -> None:
+        super().__init__()
+        for name, value in (("barrier", weight), ("prior_weight", prior_weight)):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be at least 0 and finite; got {value}.")
+        self.classes = len(shares)
+        prior = _checked(class_prior, self.classes)
+        self.known = prior is not None
+        strength, floor, constant = weight * shares, (shares / 2).log(), torch.zeros(())
+        if prior is not None:
+            strength, floor = prior_weight * prior, torch.full_like(shares, math.inf)
+            # The divergence is zero where ḡ is the prior.
+            constant = prior_weight * torch.special.xlogy(prior, prior).sum()
+        self.register_buffer("marginal", shares.clone() if prior is None else prior.clone())
+        self.register_buffer("_strength", strength, persistent=False)
+        self.register_buffer("_floor", floor, persistent=False)
+        self.register_buffer("_constant", constant, persistent=False)
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """The term of a batch of logits [N, C]."""
+        return self.of_mean(logits.softmax(1).mean(0), len(logits))[0]
+
+    def of_mean(self, mean: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+        """The term, and its derivative by ḡ [C], of the mean prediction of `samples`.
+
+        A small batch's mean enters a running one, for the gradient as if it were the batch's own.
+        """
+        weight = min(1.0, samples / (_SAMPLES_PER_CLASS * self.classes))
+        running = torch.lerp(self.marginal.to(mean), mean.detach(), weight)
+        if self.training:
+            self.marginal.copy_(running)
+        running = running.clamp_(min=_SMALLEST_MEAN)
+        log_mean, strength = running.log(), self._strength.to(mean)
+        slope = -strength / running
+        if self.known:
+            value = self._constant.to(mean) - strength @ log_mean
+        else:
+            below = self._floor.to(mean) - log_mean
+            value = strength @ below.clamp(min=0.0)
+            slope = torch.where(below > 0, slope, 0.0)
+        if mean.requires_grad:
+            linear = slope @ mean
+            value = value + (linear - linear.detach())
+        return value, slope
+
+
+def _checked(given: Any, classes: int) -> Tensor | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given != "uniform":
+            raise ValueError(f'class_prior must be None, "uniform" or [C]; got {given!r}.')
+        return torch.full((classes,), 1 / classes)
+    prior = torch.as_tensor(given, dtype=torch.float32).detach()
+    if prior.shape != (classes,):
+        raise ValueError(f"class_prior must be [{classes}]; got {list(prior.shape)}.")
+    total = prior.sum().item()
+    if not (abs(total - 1) < 1e-3 and (prior >= 0).all()):
+        raise ValueError(
+            "class_prior must be probabilities with sum 1; the smallest is "
+            f"{prior.min().item():.6g} and the sum {total:.6g}."
+        )
+    return prior / total

@@ -1,0 +1,261 @@
+"""Part transitions and their gate, learned by the likelihood of the noisy labels.
+
+Parts that reconstruct the features need not be those along which the noise varies. Here the gate
+h(x) and the matrices Pʲ are found discriminatively, with the network frozen: they maximise the
+likelihood of the noisy labels under T(x)ᵀg. With the network frozen the noise rate may be learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ptd_ext.ops.functional import forward_loss
+from ptd_ext.transition.gate import LinearGate
+from ptd_ext.transition.model import PartTransition
+from ptd_ext.transition.posteriors import combine_posteriors
+from ptd_ext.transition.summary import TransitionSummary, summarise
+from ptd_ext.utils.ids import as_labels, as_rows
+
+__all__ = ["LearnedParts", "fit_learned_parts"]
+
+_SMALLEST = 1e-12  # of a posterior, whose logarithm is taken
+_SPREAD = 0.3  # standard deviation that tells the parts apart at the start
+_UNIFORM = 0.1  # of a row at the start, so that no entry starts at zero
+_RATES = (0.01, 0.95)  # that the learning may start from
+_EM_STEPS = 50  # for a start that is not given
+
+
+@dataclass(frozen=True)
+class LearnedParts:
+    """The result of :func:`fit_learned_parts`.
+
+    Attributes:
+        parts: P, [R, C, C]; one part, the start, where learning did not help.
+        gate: gives a sample its weights h(x).
+        weights: h(x) of the samples it was fitted to, [N, R].
+        kept_start: whether the class-dependent start was kept.
+        gain: mean log-likelihood of held-out noisy labels over that of the start.
+        gain_error: the standard error of the gain.
+        noise_rate: r of the parts, the same in every row; of the start its mean.
+        epochs: how many it took.
+    """
+
+    parts: Tensor = field(repr=False)
+    gate: LinearGate = field(repr=False)
+    weights: Tensor = field(repr=False)
+    class_prior: Tensor = field(repr=False)
+    kept_start: bool
+    gain: float
+    gain_error: float
+    noise_rate: float
+    epochs: int
+
+    def transition(self, **about: Any) -> PartTransition:
+        """To save, load, and apply to new features."""
+        return PartTransition(self.parts, gate=self.gate, about=about)
+
+    def summary(self) -> TransitionSummary:
+        """The noise rate, the diagonal, how far T(x) varies, and how far to trust it."""
+        return summarise(self.parts, self.class_prior, len(self.weights), self.weights)
+
+
+def fit_learned_parts(
+    features: Any,
+    posteriors: Any,
+    noisy_labels: Any,
+    *,
+    transition: Any = None,
+    n_parts: int = 10,
+    components: int = 64,
+    held_out: float | Tensor = 0.1,
+    min_gain: float = 0.0,
+    epochs: int = 15,
+    patience: int = 3,
+    batch_size: int = 512,
+    lr: float = 1e-2,
+    gate_penalty: float = 1e-4,
+    random_state: int = 0,
+) -> LearnedParts:
+    r"""T(x) = Σⱼ hⱼ(x) Pʲ with a gate and parts that maximise the likelihood of noisy labels.
+
+    With g the posterior of the *clean* label, as a network trained through T gives it, and φ(x)
+    the principal components of the features::
+
+        h = softmax(φ V + c)        Pʲᵢ = (1 − r) eᵢ + r · softmax_{k≠i}(Bʲᵢ)
+        min  −mean log (T(x)ᵀg)_ȳ + gate_penalty · ‖V‖²    over V, c, B and r, by Adam
+
+    It stops when held-out samples gain no more. Where they never gain, the start is kept.
+
+    Args:
+        features: x, [N, D].
+        posteriors: g, [N, C]: softmax of the network trained with :class:`ptd_ext.TransitionEM`, or
+            several to be averaged, as :func:`ptd_ext.combine_posteriors` takes them.
+        noisy_labels: ȳ, [N].
+        transition: the class-dependent start, [C, C]. By default it is estimated from g and ȳ.
+        n_parts: R.
+        components: principal components, at most D.
+        held_out: a share of the samples, or a mask [N] of those to judge by. Samples that the
+            network did not train on are best.
+        min_gain: how many standard errors the held-out samples must gain for the start to be left.
+        epochs: at most.
+        patience: epochs without a gain that end it.
+        batch_size: samples of a step.
+        lr: Adam's learning rate.
+        gate_penalty: of the squares of V.
+        random_state: of the start, the order and the held-out share.
+    """
+    features = as_rows(features, "features", "D")
+    posterior, _ = combine_posteriors(posteriors)
+    samples, classes = posterior.shape
+    labels, _ = as_labels(noisy_labels, classes)
+    if len(features) != samples or len(labels) != samples:
+        raise ValueError(
+            f"features, posteriors and noisy_labels must be of the same samples; got "
+            f"{len(features)}, {samples} and {len(labels)}."
+        )
+    for name, value in (("n_parts", n_parts), ("components", components), ("epochs", epochs)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1; got {value}.")
+    if samples < 2:
+        raise ValueError(f"features must have at least 2 samples, one held out; got {samples}.")
+    device = features.device
+    generator = torch.Generator().manual_seed(random_state)
+    judge = _held_out(held_out, samples, generator).to(device)
+    logits = posterior.to(device, torch.float32).clamp(min=_SMALLEST).log()
+    labels = labels.to(device)
+    start = _start(transition, logits[~judge], labels[~judge]).to(device)
+    centre, directions = _principal(features[~judge], min(components, features.shape[1]))
+    reduced = (features.to(directions) - centre).float() @ directions.float()
+
+    model = _Model(start, reduced.shape[1], n_parts, generator).to(device)
+    train = (~judge).nonzero()[:, 0]
+    judged = reduced[judge], logits[judge], labels[judge]
+    before = forward_loss(*judged[1:], None, start, reduction="none")
+    optimiser = torch.optim.Adam(model.parameters(), lr=lr)
+    best, state, waited, epoch = before.mean(), None, 0, 0
+    for epoch in range(1, epochs + 1):  # noqa: B007 (told in the result)
+        order = train[torch.randperm(len(train), generator=generator).to(device)]
+        for batch in order.split(batch_size):
+            loss = model.loss(reduced[batch], logits[batch], labels[batch]).mean()
+            loss = loss + gate_penalty * model.gate.square().sum()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            after = model.loss(*judged)
+        waited += 1
+        if after.mean() < best:
+            best, waited, gained = after.mean(), 0, before - after
+            state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        if waited == patience:
+            break
+
+    gain, error, kept = 0.0, 0.0, True
+    if state is not None:
+        gain = gained.mean().item()
+        error = (gained.std() / len(gained) ** 0.5).item() if len(gained) > 1 else 0.0
+        kept = gain < min_gain * error
+    if kept:
+        gate = LinearGate(torch.zeros(1, features.shape[1]), torch.zeros(1), centre.cpu().float())
+        parts, rate = start[None].clone(), (1 - start.diagonal()).mean().item()
+    else:
+        model.load_state_dict(state)
+        with torch.no_grad():
+            weight = (directions @ model.gate.double()).T.float()
+            gate = LinearGate(weight, model.bias.detach().clone(), centre.float())
+            parts, rate = model.parts().clone(), model.rate().item()
+    gate = gate.to(device)
+    prior = logits.exp().mean(0)
+    return LearnedParts(parts, gate, gate(features), prior, kept, gain, error, rate, epoch)
+
+
+class _Model(torch.nn.Module):
+    """The gate over reduced features, and the parts, as free parameters."""
+
+    def __init__(self, start: Tensor, size: int, parts: int, generator: torch.Generator) -> None:
+        super().__init__()
+        classes = len(start)
+        off = start.cpu().clone().fill_diagonal_(0.0)
+        off = off / off.sum(1, keepdim=True).clamp(min=_SMALLEST)
+        logits = ((1 - _UNIFORM) * off + _UNIFORM / (classes - 1)).log()
+        noise = torch.randn(parts, classes, classes, generator=generator)
+        gate = torch.randn(size, parts, generator=generator) / size**0.5
+        rate = (1 - start.diagonal()).mean().clamp(*_RATES).cpu()
+        self.gate = torch.nn.Parameter(gate)  # V, [d, R]
+        self.bias = torch.nn.Parameter(torch.zeros(parts))  # c, [R]
+        self.shape = torch.nn.Parameter(logits + _SPREAD * noise)  # B, [R, C, C]
+        self.rate_logit = torch.nn.Parameter(rate.logit())
+        self.register_buffer("eye", torch.eye(classes))
+
+    def rate(self) -> Tensor:
+        return self.rate_logit.sigmoid()
+
+    def parts(self) -> Tensor:
+        off = self.shape.masked_fill(self.eye.bool(), -torch.inf).softmax(-1)
+        return (1 - self.rate()) * self.eye + self.rate() * off
+
+    def loss(self, reduced: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+        weights = torch.addmm(self.bias, reduced, self.gate).softmax(1)
+        return forward_loss(logits, labels, weights, self.parts(), reduction="none")
+
+
+def _held_out(given: float | Tensor, samples: int, generator: torch.Generator) -> Tensor:
+    if isinstance(given, Tensor):
+        if given.shape != (samples,) or given.dtype is not torch.bool:
+            raise ValueError(
+                f"held_out must be a share or a bool mask [{samples}]; got {given.dtype} "
+                f"{list(given.shape)}."
+            )
+        mask = given.cpu()
+    else:
+        if not 0 < given < 1:
+            raise ValueError(f"held_out must be a share between 0 and 1, or a mask; got {given}.")
+        count = min(max(1, round(given * samples)), samples - 1)
+        mask = torch.zeros(samples, dtype=torch.bool)
+        mask[torch.randperm(samples, generator=generator)[:count]] = True
+    if mask.all() or not mask.any():
+        raise ValueError("held_out must leave samples to fit and samples to judge by.")
+    return mask
+
+
+def _start(given: Any, logits: Tensor, labels: Tensor) -> Tensor:
+    """The class-dependent matrix given, or that of the largest likelihood with g as it is."""
+    classes = logits.shape[1]
+    if given is not None:
+        start = torch.as_tensor(given).detach().float()
+        if start.shape != (classes, classes):
+            raise ValueError(f"transition must be [{classes}, {classes}]; got {list(start.shape)}.")
+        sums = start.sum(1)
+        if not (start.isfinite().all() and (start >= 0).all() and ((sums - 1).abs() < 1e-3).all()):
+            raise ValueError("transition must have rows of probabilities with sum 1.")
+        return start
+    start = torch.full((classes, classes), 0.5 / (classes - 1), device=logits.device)
+    start.fill_diagonal_(0.5)
+    chosen = torch.nn.functional.one_hot(labels, classes).float()
+    posterior = logits.exp()
+    for _ in range(_EM_STEPS):
+        joint = posterior * start.T[labels]
+        counts = (joint / joint.sum(1, keepdim=True).clamp(min=_SMALLEST)).T @ chosen
+        sums = counts.sum(1, keepdim=True)
+        start = torch.where(sums > 0, counts / sums.clamp(min=_SMALLEST), start)
+    return start
+
+
+def _principal(features: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The mean [D] and directions [D, count], scaled so that the components' mean square is 1."""
+    centre = features.double().mean(0)
+    covariance = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=features.device)
+    for block in features.split(1 << 14):
+        block = block.double() - centre
+        covariance.addmm_(block.T, block)
+    values, vectors = torch.linalg.eigh(covariance / len(features))
+    values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
+    # The sign of an eigenvector is free: its largest entry is made positive.
+    largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+    vectors = vectors * torch.where(largest < 0, -1.0, 1.0)
+    scale = values.clamp(min=0.0).mean().sqrt()
+    return centre, vectors / torch.where(scale > 0, scale, 1.0)

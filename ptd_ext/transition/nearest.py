@@ -1,0 +1,74 @@
+"""Exact nearest neighbours by cosine, in blocks of matrix products and bounded memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["nearest_neighbours"]
+
+_BLOCK = 4096  # rows of a block: 64 MB of similarities
+_GROUP = 32  # similarities of which the maximum is looked at first
+_TINY = 1e-30  # of a length: features that are all zero have no direction
+
+
+def nearest_neighbours(features: Tensor, k: int, *, block: int = _BLOCK) -> Tensor:
+    """The k nearest other samples of each by cosine similarity, nearest first: int64 [N, k].
+
+    Every pair of blocks is multiplied once, and serves the rows of both. Next to the features and
+    the result, what is held is one block of similarities.
+
+    Args:
+        features: [N, D], finite.
+        k: how many, less than N.
+        block: rows of a block.
+    """
+    rows = features if features.dtype is torch.float64 else features.float()
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp(min=_TINY)
+    samples = len(rows)
+    best = rows.new_full((samples, k), -torch.inf)
+    where = torch.zeros(samples, k, dtype=torch.int64, device=rows.device)
+    starts = range(0, samples, block)
+    buffer = rows.new_empty(min(block, samples) ** 2)
+    for first in starts:
+        left = rows[first : first + block]
+        for second in starts[first // block :]:
+            right = rows[second : second + block]
+            similar = buffer[: len(left) * len(right)].view(len(left), len(right))
+            torch.mm(left, right.T, out=similar)
+            if first == second:
+                similar.fill_diagonal_(-torch.inf)
+            else:
+                _merge(best, where, similar.T, second, first, k)
+            _merge(best, where, similar, first, second, k)
+    return where
+
+
+def _merge(best: Tensor, where: Tensor, similar: Tensor, row: int, column: int, k: int) -> None:
+    """Take the similarities [n, m] of samples from `row` on with those from `column` on."""
+    rows = slice(row, row + len(similar))
+    values, places = _largest(similar, min(k, similar.shape[1]))
+    values = torch.cat([best[rows], values], 1)
+    places = torch.cat([where[rows], places + column], 1)
+    best[rows], order = values.topk(k, dim=1)
+    where[rows] = places.gather(1, order)
+
+
+def _largest(similar: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest entries of every row, with their columns.
+
+    The columns are split into groups {g, g + G, g + 2G, …}. The k largest entries lie in the k
+    groups of the largest maxima, and a maximum over strided groups is a pass at full speed.
+    """
+    length, columns = similar.shape
+    groups = columns // _GROUP
+    if groups < 2 * k:
+        return similar.topk(k, dim=1)
+    whole = similar[:, : groups * _GROUP].unflatten(1, (_GROUP, groups))
+    chosen = whole.amax(1).topk(k, dim=1, sorted=False).indices  # [n, k]
+    inside = torch.arange(_GROUP, device=similar.device) * groups
+    candidates = (chosen[:, :, None] + inside).flatten(1)
+    rest = torch.arange(groups * _GROUP, columns, device=similar.device).expand(length, -1)
+    candidates = torch.cat([candidates, rest], 1)
+    values, order = similar.gather(1, candidates).topk(k, dim=1)
+    return values, candidates.gather(1, order)

@@ -1,0 +1,166 @@
+"""TransitionEM: the fused pass against the plain one, what it learns, and what it refuses."""
+
+import pytest
+import torch
+from torch import nn
+
+import ptd_ext
+from ptd_ext.transition.barrier import ClassBarrier
+
+
+def mixture(samples=4000, classes=4, seed=0, rate=0.4):
+    """Separable clusters whose labels go to the next class, or elsewhere, with probability rate."""
+    g = torch.Generator().manual_seed(seed)
+    clean = torch.randint(classes, (samples,), generator=g)
+    centres = 4 * torch.eye(classes, 8)
+    x = centres[clean] + torch.randn(samples, 8, generator=g)
+    matrix = (1 - rate) * torch.eye(classes) + 0.8 * rate * torch.eye(classes).roll(1, 1)
+    matrix += 0.2 * rate / (classes - 1) * (1 - torch.eye(classes))
+    matrix /= matrix.sum(1, keepdim=True)
+    noisy = torch.multinomial(matrix[clean], 1, generator=g)[:, 0]
+    return x, clean, noisy, matrix
+
+
+def train(em, x, noisy, epochs=6, seed=0):
+    torch.manual_seed(seed)
+    network = nn.Linear(x.shape[1], em.classes)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(x)).split(100):
+            loss = em(network(x[batch]), noisy[batch])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    return network
+
+
+def batch(n=60, classes=5, seed=0, dtype=torch.float32):
+    g = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(n, classes, generator=g, dtype=dtype)
+    return logits, torch.randint(classes, (n,), generator=g)
+
+
+@pytest.mark.parametrize("prior", [None, "uniform", torch.tensor([0.4, 0.3, 0.1, 0.1, 0.1])])
+@pytest.mark.parametrize("n", [60, 7])  # of 7 samples the mean prediction is a running one
+def test_fused_pass_equals_the_plain_one(prior, n):
+    logits, labels = batch(n)
+    # A class that is hardly predicted makes the barrier count.
+    logits[:, 2] -= 12
+    shares = torch.tensor([0, 1, 2, 2, 3, 4, 4, 4, 0, 1])
+    em = ptd_ext.TransitionEM(shares, 0.3, classes=5, class_prior=prior, window=200)
+    for step in range(12):
+        old, before = em.transition, em.joint.clone()
+        plain_barrier = ClassBarrier(shares.bincount() / 10, prior)
+        plain_barrier.load_state_dict(em.barrier.state_dict())
+        z = logits.roll(step, 0).requires_grad_()
+        plain = ptd_ext.forward_loss(z, labels, None, old) + plain_barrier(z)
+        (expected,) = torch.autograd.grad(plain, z)
+        loss = em(z, labels)
+        (found,) = torch.autograd.grad(3 * loss, z)
+        torch.testing.assert_close(loss, plain)
+        torch.testing.assert_close(found, 3 * expected)
+        q = ptd_ext.clean_posterior(z.detach(), labels, None, old)
+        counts = q.T @ nn.functional.one_hot(labels, 5).float() / n
+        weight = 1.0 if step == 0 else n / 200
+        torch.testing.assert_close(em.joint, torch.lerp(before, counts, weight))
+    assert plain_barrier(z) > 0.05
+
+
+def test_gradient_is_that_of_the_value():
+    logits, labels = batch(12, dtype=torch.float64)
+    em = ptd_ext.TransitionEM(labels, 0.3, classes=5).double().eval()
+    logits[:, 1] -= 9
+    # The mean of a small batch is a running one, for which the gradient is not that of the value.
+    logits, labels = logits.repeat(6, 1).requires_grad_(), labels.repeat(6)
+    assert torch.autograd.gradcheck(lambda z: em(z, labels), logits)
+
+
+def test_recovers_the_matrix_and_the_classes():
+    x, clean, noisy, matrix = mixture()
+    em = ptd_ext.TransitionEM(noisy, 0.4, base_share=0.0)
+    network = train(em, x, noisy)
+    assert (network(x).argmax(1) == clean).float().mean() > 0.95
+    assert (em.transition - matrix).abs().sum(1).max() < 0.1
+    summary = em.summary()
+    assert abs(summary.noise_rate - 0.4) < 0.01
+    assert summary.variation == 0
+    assert "40.0% of labels wrong" in str(summary)
+
+
+def test_free_diagonal_is_learned():
+    x, _, noisy, matrix = mixture(rate=0.3)
+    em = ptd_ext.TransitionEM(noisy, 0.4, hold_diagonal=False, base_share=0.0, window=4000)
+    train(em, x, noisy)
+    assert (em.transition.diagonal() - matrix.diagonal()).abs().max() < 0.08
+
+
+def test_state_goes_on_to_the_same_bits():
+    x, _, noisy, _ = mixture(1000)
+    em, again = (ptd_ext.TransitionEM(noisy, rate) for rate in (0.4, 0.2))
+    train(em, x, noisy, 1)
+    again.load_state_dict(em.state_dict())
+    for one in (em, again):
+        train(one, x, noisy, 1, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(em.buffers(), again.buffers(), strict=True))
+
+
+def test_evaluation_and_ignored_samples_do_not_count():
+    logits, labels = batch()
+    em = ptd_ext.TransitionEM(labels, 0.3, classes=5)
+    before = em.joint.clone()
+    em.eval()(logits, labels)
+    em.train()(logits, torch.full_like(labels, -100))
+    assert torch.equal(em.joint, before)
+    assert em.seen == 0
+    some = torch.where(labels == 1, -1, labels)
+    em(logits, some, ignore_index=-1)
+    assert em.seen == (labels != 1).sum()
+    assert em.joint[:, 1].max() == 0
+
+
+def test_half_logits_and_a_class_without_labels():
+    logits, labels = batch()
+    labels = labels.clamp(max=3)
+    em = ptd_ext.TransitionEM(labels, 0.3, classes=5)
+    z = logits.bfloat16().requires_grad_()
+    em(z, labels).backward()
+    assert z.grad.dtype == torch.bfloat16
+    assert z.grad.isfinite().all()
+    assert em.transition.isfinite().all()
+    torch.testing.assert_close(em.transition.sum(1), torch.ones(5))
+
+
+def test_two_classes_one_sample():
+    em = ptd_ext.TransitionEM([0, 1], 0.3)
+    loss = em(torch.tensor([[1.0, -1.0]], requires_grad=True), torch.tensor([1]))
+    loss.backward()
+    torch.testing.assert_close(em.transition, torch.tensor([[0.7, 0.3], [0.3, 0.7]]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "rate", "options", "sentence"),
+    [
+        ([0, 1, 2], 1.2, {}, "noise_rate must be from 0 to 1; got 1.2"),
+        ([0, 1], 0.5, {}, "less than 0.5 for 2 classes"),
+        ([], 0.3, {"classes": 3}, "got none"),
+        ([0, 5], 0.3, {"classes": 3}, "labels must be 0 to 2; got 5"),
+        ([0, 1, 2], 0.3, {"class_prior": "flat"}, 'None, "uniform" or'),
+        ([0, 1, 2], 0.3, {"class_prior": torch.ones(3)}, "sum 1"),
+        ([0, 1, 2], 0.3, {"class_prior": torch.ones(2)}, r"must be \[3\]"),
+        ([0, 1, 2], 0.3, {"barrier": -1}, "barrier must be at least 0"),
+        ([0, 1, 2], 0.3, {"base_share": 2}, "base_share must be from 0 to 1"),
+        ([0, 1, 2], 0.3, {"base": torch.ones(2, 2)}, r"base must be \[3, 3\]"),
+        ([0, 1, 2], 0.3, {"window": 0}, "window must be at least 1"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.TransitionEM(labels, rate, **options)
+
+
+def test_bad_logits_get_a_sentence():
+    em = ptd_ext.TransitionEM([0, 1, 2], 0.3)
+    with pytest.raises(ValueError, match=r"logits must be \[N, 3\]; got \[4, 2\]"):
+        em(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(ValueError, match="at least one sample"):
+        em(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))

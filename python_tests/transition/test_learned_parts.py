@@ -1,0 +1,136 @@
+"""Learned parts: what they find, when they keep the start, files, new samples, bad arguments."""
+
+import pytest
+import torch
+
+import ptd_ext
+
+
+def varying_noise(samples=6000, classes=3, seed=0):
+    """Labels that go up where the first feature is positive, and down elsewhere, 40 % of them."""
+    g = torch.Generator().manual_seed(seed)
+    clean = torch.randint(classes, (samples,), generator=g)
+    features = torch.randn(samples, 6, generator=g) + 5
+    up = features[:, 0] > 5
+    wrong = torch.rand(samples, generator=g) < 0.4
+    noisy = torch.where(wrong, (clean + torch.where(up, 1, classes - 1)) % classes, clean)
+    posterior = 0.94 * torch.nn.functional.one_hot(clean, classes) + 0.02
+    average = torch.full((classes, classes), 0.2).fill_diagonal_(0.6)
+    return features, posterior, noisy, average, up
+
+
+def test_finds_noise_that_depends_on_the_sample():
+    features, posterior, noisy, average, up = varying_noise()
+    fit = ptd_ext.fit_learned_parts(features, posterior, noisy, transition=average, n_parts=4)
+    assert not fit.kept_start
+    assert fit.gain > 5 * fit.gain_error > 0
+    assert abs(fit.noise_rate - 0.4) < 0.05
+    matrix = fit.transition().matrix(features)
+    torch.testing.assert_close(matrix.sum(-1), torch.ones(len(features), 3))
+    assert matrix[up, 0, 1].mean() > 0.3
+    assert matrix[~up, 0, 1].mean() < 0.1
+    assert "vary by" in str(fit.summary())
+
+
+def test_keeps_the_start_where_nothing_varies():
+    g = torch.Generator().manual_seed(1)
+    features, posterior, _, average, _ = varying_noise(1500)
+    clean = posterior.argmax(1)
+    noisy = torch.multinomial(average[clean], 1, generator=g)[:, 0]
+    fit = ptd_ext.fit_learned_parts(
+        features, posterior, noisy, transition=average, min_gain=2.0, components=4
+    )
+    assert fit.kept_start
+    assert torch.equal(fit.parts, average[None])
+    assert torch.equal(fit.weights, torch.ones(1500, 1))
+    assert torch.equal(fit.transition().matrix(features[:5]), average.expand(5, 3, 3))
+    assert "one matrix" in str(fit.summary())
+
+
+def test_start_is_estimated_and_the_seed_decides():
+    features, posterior, noisy, average, _ = varying_noise(3000)
+    mask = torch.arange(3000) % 10 == 0
+    runs = [
+        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=mask, epochs=1)
+        for _ in range(2)
+    ]
+    assert torch.equal(runs[0].parts, runs[1].parts)
+    fit = ptd_ext.fit_learned_parts(features, posterior, noisy, min_gain=1e9, epochs=1)
+    assert fit.kept_start
+    assert (fit.parts[0] - average).abs().max() < 0.06
+
+
+def test_saved_parts_give_new_samples_their_weights(tmp_path):
+    features, posterior, noisy, average, _ = varying_noise(2000)
+    fit = ptd_ext.fit_learned_parts(features, posterior, noisy, transition=average, n_parts=3)
+    path = tmp_path / "learned.safetensors"
+    fit.transition(data="made").save(path)
+    learned = ptd_ext.PartTransition.load(path)
+    assert learned.about == {"data": "made"}
+    assert repr(learned) == "PartTransition(parts=3, classes=3, features=6)"
+    torch.testing.assert_close(learned.weights(features), fit.weights)
+    new = torch.randn(5, 6) + 5
+    weights = learned.to(torch.float64).weights(new.double())
+    assert weights.dtype == torch.float64
+    torch.testing.assert_close(weights.float(), fit.gate(new))
+    loss = ptd_ext.forward_loss(torch.zeros(5, 3), noisy[:5], weights.float(), learned.parts)
+    assert loss.isfinite()
+
+
+@pytest.mark.parametrize("samples", [2, 40])
+def test_few_samples_two_classes_and_constant_features(samples):
+    labels = torch.arange(samples) % 2
+    posterior = torch.full((samples, 2), 0.5)
+    fit = ptd_ext.fit_learned_parts(torch.ones(samples, 3), posterior, labels, epochs=2)
+    assert fit.parts.isfinite().all()
+    assert fit.weights.isfinite().all()
+
+
+FEATURES, POSTERIOR, LABELS = torch.randn(20, 4), torch.full((20, 3), 1 / 3), torch.arange(20) % 3
+NAN = FEATURES.clone().fill_diagonal_(torch.nan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "sentence"),
+    [
+        ((NAN, POSTERIOR, LABELS), {}, r"features must be finite; features\[0, 0\] is nan"),
+        ((FEATURES, POSTERIOR, LABELS + 1), {}, "labels must be 0 to 2; got 3"),
+        ((FEATURES[:9], POSTERIOR, LABELS), {}, "same samples; got 9, 20 and 20"),
+        ((FEATURES, POSTERIOR * 2, LABELS), {}, "must be probabilities"),
+        ((FEATURES[:1], POSTERIOR[:1], LABELS[:1]), {}, "at least 2 samples"),
+        ((FEATURES, POSTERIOR, LABELS), {"n_parts": 0}, "n_parts must be at least 1"),
+        ((FEATURES, POSTERIOR, LABELS), {"held_out": 1.0}, "share between 0 and 1"),
+        ((FEATURES, POSTERIOR, LABELS), {"held_out": torch.ones(20)}, "bool mask"),
+        ((FEATURES, POSTERIOR, LABELS), {"held_out": LABELS > 5}, "samples to judge by"),
+        ((FEATURES, POSTERIOR, LABELS), {"transition": torch.eye(4)}, r"\[3, 3\]"),
+        ((FEATURES, POSTERIOR, LABELS), {"transition": torch.ones(3, 3)}, "with sum 1"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(arguments, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.fit_learned_parts(*arguments, **options)
+
+
+def test_gate_is_checked():
+    gate = ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.zeros(4))
+    parts = torch.eye(3).expand(2, 3, 3)
+    with pytest.raises(ValueError, match="gate must give weights of 3 parts; it gives 2"):
+        ptd_ext.PartTransition(torch.eye(3).expand(3, 3, 3), gate=gate)
+    with pytest.raises(ValueError, match="a basis or a gate, not both"):
+        ptd_ext.PartTransition(parts, torch.zeros(2, 4), gate=gate)
+    with pytest.raises(ValueError, match=r"features must be \[N, 4\]; got \[1, 5\]"):
+        ptd_ext.PartTransition(parts, gate=gate).weights(torch.zeros(1, 5))
+    with pytest.raises(ValueError, match=r"gate bias must be \[2\]; got \[3\]"):
+        ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(3), torch.zeros(4))
+    with pytest.raises(ValueError, match="gate centre must be finite"):
+        ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.full((4,), torch.inf))
+
+
+def test_file_with_half_a_gate_is_refused(tmp_path):
+    from ptd_ext.utils import tensor_files
+
+    path = tmp_path / "half.safetensors"
+    tensors = {"parts": torch.eye(3).repeat(2, 1, 1), "gate_bias": torch.zeros(2)}
+    tensor_files.write(path, "a part transition", tensors, {})
+    with pytest.raises(ValueError, match="its gate lacks weight and centre"):
+        ptd_ext.PartTransition.load(path)
