@@ -145,6 +145,42 @@ class Settings:
         ("forward", "own"),
     )
 
+    class_prior: str = _setting(
+        "unknown",
+        "transition",
+        "EM-F, PTD-L: what is known of the shares of the clean classes",
+        ("unknown", "uniform"),
+    )
+    barrier: float = _setting(
+        1.0, "transition", "EM-F, PTD-L: weight of what keeps a class from dying, prior unknown"
+    )
+    prior_weight: float = _setting(
+        0.3, "transition", "EM-F, PTD-L: weight of the divergence from a known prior"
+    )
+    count_base: str = _setting(
+        "uniform",
+        "transition",
+        "EM-F, PTD-L: what the off-diagonal of T starts from and is drawn to",
+        ("uniform", "neighbours"),
+    )
+    count_base_share: float = _setting(
+        0.4, "transition", "EM-F, PTD-L: how much of the off-diagonal of T that is"
+    )
+    count_window: int = _setting(
+        0, "transition", "EM-F, PTD-L: samples that counts go back over; 0: min(N/4, 50·C²)"
+    )
+    hold_diagonal: bool = _setting(
+        True, "transition", "EM-F, PTD-L: hold the noise rate while the network learns"
+    )
+    gate_components: int = _setting(64, "transition", "PTD-L: principal components of the gate")
+    min_gain: float = _setting(
+        0.0,
+        "transition",
+        "PTD-L: standard errors of held-out likelihood that learned parts must gain",
+    )
+    learned_epochs: float = _setting(1 / 3, "transition", "PTD-L: of the last stage, in epochs")
+    learned_lr: float = _setting(0.25, "transition", "PTD-L: of the last stage, in units of lr")
+
     forget_rate: float = _setting(
         -1.0, "baselines", "share of a batch left out; -1: the noise rate"
     )
@@ -239,10 +275,13 @@ _POSITIVE = [
     "dmi_epochs",
     "dmi_lr",
     "epochs",
+    "gate_components",
     "joint_average",
     "joint_epochs",
     "joint_final_epochs",
     "joint_lr",
+    "learned_epochs",
+    "learned_lr",
     "lr",
     "nmf_turns",
     "parts",
@@ -252,12 +291,15 @@ _POSITIVE = [
 # The most parts are those that SimplexNMF takes, and torch's generators take seeds of 63 bits.
 _RANGES = {
     "decay_from": (0, 1),
+    "count_base_share": (0, 1),
     "late_beta1": (0, 1),
     "parts": (1, 256),
     "seed": (0, 2**63 - 2**10),
 }
 _NOT_NEGATIVE = [
+    "barrier",
     "checkpoint_steps",
+    "count_window",
     "data_limit",
     "decay",
     "disagreement_free_steps",
@@ -265,7 +307,9 @@ _NOT_NEGATIVE = [
     "image_size",
     "joint_soft_from",
     "max_importance",
+    "min_gain",
     "momentum",
+    "prior_weight",
     "ramp_epochs",
     "revision_epochs",
     "revision_lr",

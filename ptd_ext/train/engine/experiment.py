@@ -131,7 +131,8 @@ def _write_results(trainer: Trainer, settings: Settings, out: Path) -> None:
     write_label_report(trainer, estimate, out / "labels.csv")
     if trainer.ranks.first:
         about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
-        learned = PartTransition(estimate.parts, estimate.basis, estimate.slack, about=about)
+        e = estimate
+        learned = PartTransition(e.parts, e.basis, e.slack, gate=e.gate, about=about)
         learned.save(out / "transition.safetensors")
 
 

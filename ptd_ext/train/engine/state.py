@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ptd_ext.transition.gate import LinearGate
+
 __all__ = ["BestModel", "Scores", "StageOutputs", "TransitionEstimate", "to_state"]
 
 
@@ -27,6 +29,10 @@ class TransitionEstimate:
         parts: P, [R, C, C].
         basis: the matrix [R, D] that features are factorised with; None for one matrix.
         slack: ΔT, [C, C]; None unless a stage has revised T.
+        class_prior: shares of the clean classes, [C]; None where nothing was learned of them.
+        gate_weight: [R, D], with the other two a :class:`LinearGate` instead of a basis.
+        gate_bias: [R].
+        gate_centre: [D].
     """
 
     weights: Tensor
@@ -34,6 +40,25 @@ class TransitionEstimate:
     parts: Tensor
     basis: Tensor | None = None
     slack: Tensor | None = None
+    class_prior: Tensor | None = None
+    gate_weight: Tensor | None = None
+    gate_bias: Tensor | None = None
+    gate_centre: Tensor | None = None
+
+    @property
+    def gate(self) -> LinearGate | None:
+        """The gate that gives h(x), where there is one."""
+        if self.gate_weight is None:
+            return None
+        return LinearGate(self.gate_weight, self.gate_bias, self.gate_centre)
+
+    @classmethod
+    def one_matrix(
+        cls, transition: Tensor, class_prior: Tensor, samples: int, held_out: int
+    ) -> TransitionEstimate:
+        """T [C, C] as the one part of all samples."""
+        ones = transition.new_ones
+        return cls(ones(samples, 1), ones(held_out, 1), transition[None], class_prior=class_prior)
 
     def tensors(self) -> Iterator[Tensor]:
         """All tensors that there are."""
@@ -54,11 +79,15 @@ class StageOutputs:
         posterior: P(noisy label | x) of the training samples, [N, C], from the warm-up.
         transition: the estimate of T(x).
         soft_labels: of the training samples, [N, C], from joint optimisation.
+        noise_rate: [], the share of noisy validation labels that the warmed-up network misses.
+        neighbour_transition: [C, C], from the labels of neighbours.
     """
 
     posterior: Tensor | None = None
     transition: TransitionEstimate | None = None
     soft_labels: Tensor | None = None
+    noise_rate: Tensor | None = None
+    neighbour_transition: Tensor | None = None
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device) -> StageOutputs:

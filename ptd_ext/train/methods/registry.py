@@ -15,8 +15,13 @@ from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.disagreement import CoTeachingPlus, Decoupling
 from ptd_ext.train.methods.dmi import DeterminantInformation
 from ptd_ext.train.methods.joint import JointFinal, JointLabels
+from ptd_ext.train.methods.learned_transition import (
+    Counting,
+    ThroughLearned,
+    ThroughNeighbours,
+)
 from ptd_ext.train.methods.small_loss import CoTeaching, MentorNet
-from ptd_ext.train.methods.transition import CrossEntropy, Revision, Through, WarmUp
+from ptd_ext.train.methods.transition import CrossEntropy, Loss, Revision, Through, WarmUp
 
 __all__ = ["ABLATION_METHODS", "METHODS", "Method", "stages_of"]
 
@@ -87,6 +92,10 @@ def _revised_reweight(s: Settings) -> list[Stage]:
     return [*_reweight(s), Revision(s, "reweight")]
 
 
+def _learned_parts(s: Settings, loss: Loss = "forward") -> list[Stage]:
+    return [WarmUp(s), Counting(s), ThroughLearned(s, loss)]
+
+
 def _dmi(s: Settings) -> list[Stage]:
     return [
         CrossEntropy(s, "pre-train"),
@@ -113,6 +122,23 @@ METHODS: dict[str, Method] = {
     "PTD-R": Method(_reweight, "parts", cost=1.3, ablation=True),
     "PTD-F-V": Method(_revised_forward, "parts", cost=1.4, ablation=True),
     "PTD-R-V": Method(_revised_reweight, "parts", cost=1.4, ablation=True),
+    # T without anchors: from neighbours, and by counts; T(x) with learned parts on top of counts.
+    # Counts are those of the forward likelihood, and go on until the end: EM has no -R and no -V.
+    "NN-F": Method(
+        lambda s: [WarmUp(s), ThroughNeighbours(s, "forward")],
+        "class",
+        _ONE_PART,
+        1.1,
+        published=False,
+    ),
+    "EM-F": Method(
+        lambda s: [WarmUp(s), Counting(s)], "class", _ONE_PART, cost=1.2, published=False
+    ),
+    "PTD-L": Method(_learned_parts, "parts", cost=1.6, published=False),
+    "PTD-L-R": Method(lambda s: _learned_parts(s, "reweight"), "parts", cost=1.6, published=False),
+    "PTD-L-V": Method(
+        lambda s: [*_learned_parts(s), Revision(s, "forward")], "parts", cost=1.7, published=False
+    ),
 }
 
 ABLATION_METHODS = tuple(name for name, method in METHODS.items() if method.ablation)

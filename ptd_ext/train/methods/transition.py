@@ -16,7 +16,7 @@ from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.engine.optim import Schedule
 from ptd_ext.train.methods.base import Batch, Stage, StageContext
-from ptd_ext.train.methods.transition_estimate import estimate_transition
+from ptd_ext.train.methods.transition_estimate import estimate_transition, say_estimate
 
 __all__ = ["CrossEntropy", "Revision", "Through", "WarmUp"]
 
@@ -91,6 +91,7 @@ class Through(Stage):
         """Estimate T(x) unless a stage before, or this one before a resume, has done so."""
         if context.outputs.transition is None:
             context.outputs.transition = estimate_transition(context, self.settings)
+            say_estimate(context)
         transition = context.outputs.transition
         self.register_buffer("weights", transition.weights, persistent=False)
         self.register_buffer("parts", prepare_parts(transition.parts), persistent=False)

@@ -11,8 +11,9 @@ from ptd_ext.train.engine.state import TransitionEstimate
 from ptd_ext.train.methods.base import StageContext
 from ptd_ext.transition.anchors import Anchors, find_anchors
 from ptd_ext.transition.fit import fit_part_transitions
+from ptd_ext.transition.summary import summarise
 
-__all__ = ["estimate_transition"]
+__all__ = ["estimate_transition", "say_estimate"]
 
 
 def estimate_transition(context: StageContext, settings: Settings) -> TransitionEstimate:
@@ -44,6 +45,16 @@ def estimate_transition(context: StageContext, settings: Settings) -> Transition
     context.ranks.from_first(estimate.tensors())
     context.log.say(_anchor_line(anchors, context.problem.train_clean))
     return estimate
+
+
+def say_estimate(context: StageContext) -> None:
+    """Say how much noise the estimate finds, how far T(x) varies, and how far to trust it."""
+    t, labels = context.outputs.transition, context.problem.train_labels
+    prior = t.class_prior
+    if prior is None:
+        # Anchors tell nothing of the clean classes' shares; those of the noisy labels are near.
+        prior = labels.bincount(minlength=context.problem.classes)
+    context.log.say(str(summarise(t.parts, prior, len(labels), t.weights)))
 
 
 def _anchor_line(anchors: Anchors, clean: Tensor | None) -> str:

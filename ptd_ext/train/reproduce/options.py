@@ -29,7 +29,7 @@ from there.
 _EXAMPLES = """\
 examples:
   ptd-ext reproduce fashion_mnist --data ~/data/fashion_mnist
-      the whole table: 16 methods, five rates, five seeds, with the fast preset
+      the whole table: 21 methods, five rates, five seeds, with the fast preset
   ptd-ext reproduce fashion_mnist --rates 50 --methods CE PTD-R-V --seeds 2
       four cells of it; call again with others, and the table grows
   ptd-ext reproduce cifar10 --preset paper --jobs 1 --threads-per-job 8

@@ -36,8 +36,9 @@ def torchrun(*arguments):
     return done.stdout
 
 
-# Revision; selection over the whole batch by two networks; a determinant of the whole batch.
-@pytest.mark.parametrize("method", ["PTD-R-V", "Co-teaching+", "DMI"])
+# Revision; selection over the whole batch by two networks; a determinant of the whole batch; counts
+# of it.
+@pytest.mark.parametrize("method", ["PTD-R-V", "Co-teaching+", "DMI", "PTD-L"])
 def test_two_processes(clusters, tmp_path, method):
     """631 samples in batches of 64: the last batch, and its halves, are uneven."""
     one, two = tmp_path / "one", tmp_path / "two"

@@ -148,7 +148,7 @@ def test_time_left_from_runs_of_the_method_or_by_cost():
 
 def test_the_whole_table_by_default():
     asked = options.cells(parse("fashion_mnist"))
-    assert len(asked) == len(set(asked)) == 16 * 5 * 5
+    assert len(asked) == len(set(asked)) == 21 * 5 * 5
     assert {cell.rate for cell in asked} == {10, 20, 30, 40, 50}
     assert {cell.seed for cell in asked} == set(range(5))
 
@@ -243,7 +243,7 @@ def test_what_is_wrong_is_said_in_a_sentence(capsys, argv):
 
 
 def test_unknown_methods_are_told_the_known_ones(capsys):
-    assert refusal(capsys, "mnist", "--methods", "CE", "PTD").endswith("PTD-R-V; got 'PTD'.")
+    assert refusal(capsys, "mnist", "--methods", "CE", "PTD").endswith("PTD-L-V; got 'PTD'.")
     assert "--methods must be of Forward, T-Rev" in refusal(capsys, "ablation", "--methods", "CE")
 
 
