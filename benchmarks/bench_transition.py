@@ -1,0 +1,308 @@
+"""Which estimator of T(x) is for which noise: clean test accuracy, and the list of wrong labels.
+
+Frozen features with a small perceptron, and LeNet-5, on data whose clean labels are known. A row
+per run is appended to a CSV as soon as the run has ended; called again, the script goes on with
+what is missing. Settings are chosen on the seeds of --role choosing, and the table is made of
+those of --role judging, which nothing was chosen on.
+
+    python benchmarks/bench_transition.py --data ~/data --csv transition.csv
+    python benchmarks/bench_transition.py --csv transition.csv --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import measure
+import torch
+import transition_data
+import transition_noise
+from torch import Tensor
+
+from ptd_ext import clean_posterior
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.data.problem import Inputs, Problem, Scale
+from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.train.methods.base import Batch
+from ptd_ext.train.methods.registry import METHODS, Method
+from ptd_ext.train.methods.transition import CrossEntropy
+from ptd_ext.transition.summary import summarise
+
+SEEDS = {"choosing": (0, 1, 2), "judging": (100, 101, 102, 103, 104)}
+ORACLE = "true T(x)"
+COMPARED = (
+    "CE", "Co-teaching", "Joint", "Forward-band", "PTD-F", "NN-F", "EM-F", "PTD-L", ORACLE
+)  # fmt: skip
+VALIDATION = 0.1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Data, noise, rate and network."""
+
+    data: str
+    noise: str
+    rate: float
+    network: str = "features"
+
+    def __str__(self) -> str:
+        return f"{self.data} {self.noise} {100 * self.rate:g} {self.network}"
+
+
+CELLS = [
+    Cell("fashion_mnist", "instance", 0.5),
+    Cell("fashion_mnist", "tanh_network", 0.4),
+    Cell("fashion_mnist", "clusters", 0.4),
+    Cell("fashion_mnist", "pairwise", 0.4),
+    Cell("fashion_mnist", "long_tail", 0.4),
+    Cell("hausa", "real", 0.0),
+    Cell("news", "instance", 0.4),
+    Cell("fashion_mnist", "instance", 0.3),
+    Cell("fashion_mnist", "instance", 0.4),
+    Cell("fashion_mnist", "symmetric", 0.4),
+    Cell("fashion_mnist", "random_classes", 0.4),
+    Cell("mnist", "instance", 0.5),
+    Cell("svhn", "instance", 0.4),
+    Cell("cifar10", "instance", 0.4),
+    Cell("fashion_mnist", "instance", 0.5, "lenet5"),
+    Cell("fashion_mnist", "instance", 0.3, "lenet5"),
+    Cell("fashion_mnist", "pairwise", 0.4, "lenet5"),
+    Cell("mnist", "instance", 0.5, "lenet5"),
+    Cell("svhn", "instance", 0.4, "lenet5"),
+    Cell("cifar10", "instance", 0.4, "lenet5"),
+]
+
+# A perceptron on features trains in seconds; LeNet-5 has the schedule of the fast preset.
+FEATURES = {
+    "epochs": 15,
+    "milestones": (10, 13),
+    "warm_up_epochs": 8,
+    "joint_epochs": 10,
+    "joint_soft_from": 5,
+    "joint_final_epochs": 8,
+    "joint_lr": 0.03,
+}
+
+
+class Oracle(CrossEntropy):
+    """The forward loss through the true T(x)."""
+
+    columns: Tensor  # [N, C], set before the run
+
+    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
+        """−log Σᵢ gᵢ T_iȳ(x)."""
+        column = Oracle.columns[batch.ids].clamp(min=1e-8).log()
+        return [(z.logsumexp(1) - (z + column).logsumexp(1)).mean() for z in logits]
+
+
+METHODS[ORACLE] = Method(lambda s: [Oracle(s)])
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run what is missing, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--csv", type=Path, required=True, help="appended to")
+    parser.add_argument("--data", type=Path, help="folder that holds a folder per data set")
+    parser.add_argument("--role", choices=SEEDS, default="judging")
+    parser.add_argument("--methods", nargs="+", default=list(COMPARED))
+    parser.add_argument("--cells", nargs="+", help="those whose name contains one of these words")
+    parser.add_argument("--seeds", nargs="+", type=int, help="some of the role's seeds")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="other settings")
+    parser.add_argument("--name", default="", help="of the methods with --set: METHOD:NAME")
+    parser.add_argument("--table", action="store_true", help="print means of what the CSV has")
+    arguments = parser.parse_args(argv)
+    if arguments.table:
+        print(table(read(arguments.csv), arguments.role))
+        return
+    torch.set_num_threads(1)
+    changes = {n: json.loads(v) for n, v in (text.split("=", 1) for text in arguments.set)}
+    seeds = [s for s in SEEDS[arguments.role] if not arguments.seeds or s in arguments.seeds]
+    loaded: dict[tuple[str, bool], transition_data.Samples] = {}
+    for cell in CELLS:
+        if arguments.cells and not any(word in str(cell) for word in arguments.cells):
+            continue
+        for seed in seeds:
+            _seed(cell, seed, arguments, changes, loaded)
+
+
+def _seed(
+    cell: Cell, seed: int, arguments: argparse.Namespace, changes: dict[str, Any], loaded: dict
+) -> None:
+    """All methods of a cell and a seed, on the same data, from one warmed-up network."""
+    suffix = f":{arguments.name}" if arguments.name else ""
+    done = {(r["cell"], int(r["seed"]), r["method"]) for r in read(arguments.csv)}
+    methods = [m for m in arguments.methods if (str(cell), seed, m + suffix) not in done]
+    methods = [m for m in methods if not (cell.noise == "real" and m == ORACLE)]
+    if not methods:
+        return
+    key = (cell.data, cell.network == "lenet5")
+    if key not in loaded:
+        loaded[key] = transition_data.load(cell.data, arguments.data, whole=key[1])
+    problem, rows = make_problem(cell, loaded[key], seed)
+    if ORACLE in methods:
+        noisy, clean = problem.train_labels, problem.classes
+        Oracle.columns = transition_noise.true_columns(rows, noisy, clean)
+    with tempfile.TemporaryDirectory() as cache:
+        for method in methods:
+            start = time.process_time()
+            trainer = Trainer(settings_of(cell, method, seed, cache, changes), problem, CPU)
+            result = trainer.train()
+            row = {
+                "cell": str(cell),
+                "method": method + suffix,
+                "seed": seed,
+                "role": arguments.role,
+                "accuracy": result["test_accuracy"],
+                "accuracy_last": result["test_accuracy_last"],
+                "average_precision": list_precision(trainer, method),
+                "realised_rate": 100 * problem.realised_rate,
+                "estimated_rate": _estimated_rate(trainer),
+                "validation_likelihood": trainer.best.scores.validation_likelihood,
+                "cpu_seconds": time.process_time() - start,
+                **measure.machine(),
+            }
+            append(arguments.csv, row)
+            print(*list(row.values())[:7], flush=True)
+
+
+CPU = torch.device("cpu")
+
+
+def make_problem(
+    cell: Cell, samples: transition_data.Samples, seed: int
+) -> tuple[Problem, transition_noise.Rows]:
+    """Noisy data as the driver trains on them."""
+    kind = cell.noise
+    if kind == "long_tail":
+        samples, kind = transition_data.long_tail(samples, 10, seed), "instance"
+    clean, rows = samples.labels, None
+    if kind == "real":
+        noisy = samples.noisy
+    else:
+        source = samples.raw
+        if cell.data == "news":
+            # Raw features of a text have a length of 10, pixels one of thousands.
+            source = source * 100
+        rows = transition_noise.KINDS[kind](source, cell.rate, samples.classes, seed)
+        noisy = transition_noise.draw(rows(clean), seed)
+    order = torch.randperm(len(clean), generator=torch.Generator().manual_seed(seed))
+    held = round(VALIDATION * len(clean))
+    held_out, train = order[:held].sort().values, order[held:].sort().values
+    images = cell.network == "lenet5"
+    inputs = samples.raw if images else samples.features
+    test = samples.test_raw if images else samples.test_features
+    scale = Scale(samples.mean, samples.std, True)
+    whole, asked = rows, None if kind == "real" else cell.rate
+    problem = Problem(
+        name=str(cell),
+        classes=samples.classes,
+        class_names=tuple(map(str, range(samples.classes))),
+        train=Inputs(inputs, train, scale),
+        validation=Inputs(inputs, held_out, scale),
+        test=Inputs(test, None, scale),
+        train_ids=train,
+        train_labels=noisy[train],
+        validation_labels=noisy[held_out],
+        test_labels=samples.test_labels,
+        train_clean=clean[train],
+        train_rows=None,
+        realised_rate=(noisy != clean).double().mean().item(),
+        sample_shape=inputs.shape[1:],
+        embedding=None,
+        asked_rate=asked,
+    )
+
+    def of_training(labels: Tensor) -> Tensor:
+        everywhere = torch.zeros_like(clean)
+        everywhere[train] = labels
+        return whole(everywhere)[train]
+
+    return problem, of_training
+
+
+def settings_of(cell: Cell, method: str, seed: int, cache: str, changes: dict[str, Any]) -> Any:
+    """The fast preset, and for features a schedule of their own."""
+    given: dict[str, Any] = {"method": method, "seed": seed, "parts": 10, "progress": False}
+    given |= {"dataset": "npz", "network": "mlp", "noise": "instance", "warm_up_cache": cache}
+    given |= FEATURES if cell.network == "features" else {"network": "lenet5"}
+    if cell.rate:
+        given["rate"] = cell.rate
+    given |= changes
+    if METHODS[method].one_matrix:
+        del given["parts"]
+    return resolve(given, {})
+
+
+@torch.no_grad()
+def list_precision(trainer: Trainer, method: str) -> float:
+    """The average precision, in per cent, of wrong labels by how unlikely they are right."""
+    labels, t = trainer.problem.train_labels, trainer.outputs.transition
+    logits = trainer.predict(trainer.best_network(), "train").logits
+    if method == ORACLE:
+        posterior = (logits + Oracle.columns.clamp(min=1e-8).log()).softmax(1)
+    elif t is not None:
+        posterior = clean_posterior(logits, labels, t.weights, t.parts, t.slack)
+    else:
+        posterior = logits.softmax(1)
+    right = posterior.gather(1, labels[:, None])[:, 0]
+    wrong = (labels != trainer.problem.train_clean)[right.argsort(stable=True)].double()
+    precision = wrong.cumsum(0) / torch.arange(1, len(wrong) + 1)
+    return 100 * ((precision * wrong).sum() / wrong.sum()).item()
+
+
+def _estimated_rate(trainer: Trainer) -> float | str:
+    t = trainer.outputs.transition
+    if t is None:
+        return ""
+    prior = trainer.problem.train_labels.bincount() if t.class_prior is None else t.class_prior
+    return 100 * summarise(t.parts, prior, 1, t.weights).noise_rate
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows so far."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """One line, in one write, so that two processes can share the file."""
+    values = [
+        f"{v:.4f}" if isinstance(v, float) else str(v).replace(",", " ") for v in row.values()
+    ]
+    header = "" if path.exists() else ",".join(row) + "\n"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(header + ",".join(values) + "\n")
+
+
+def table(rows: list[dict[str, str]], role: str) -> str:
+    """Mean ± standard deviation over seeds of accuracy, and the mean average precision."""
+    rows = [row for row in rows if row["role"] == role]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    lines = [" | ".join(["| data, noise, network", "seeds", *methods]) + " |"]
+    lines.append("|---" * (len(methods) + 2) + "|")
+    for cell in dict.fromkeys(row["cell"] for row in rows):
+        texts, most = [], 0
+        for method in methods:
+            mine = [r for r in rows if r["cell"] == cell and r["method"] == method]
+            values = [float(r["accuracy"]) for r in mine]
+            most = max(most, len(values))
+            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+            precision = statistics.mean(float(r["average_precision"]) for r in mine) if mine else 0
+            mean = f"{statistics.mean(values):.1f}{spread} ({precision:.1f})" if mine else "–"
+            texts.append(mean + (f" [{len(values)}]" if 0 < len(values) < most else ""))
+        lines.append(" | ".join([f"| {cell}", str(most), *texts]) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
