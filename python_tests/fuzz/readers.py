@@ -19,11 +19,9 @@ import torch
 import ptd_ext
 from fuzz import mutations
 from fuzz.limited import Outcome, judged
-from fuzz.parquet_sample import PARQUET
 from ptd_ext.train import data
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config, write_settings
-from ptd_ext.train.data.formats.parquet_words import read_words
 from ptd_ext.train.networks.weights import load_weights
 
 RANDOM = np.random.default_rng(0)
@@ -238,7 +236,15 @@ def readers() -> dict[str, Reader]:
             lambda r: data.load("clothing1m", r),
             tuple(name for name in clothing() if name.endswith("txt")),
         ),
-        "words": Reader({"words.parquet": PARQUET}, lambda r: read_words(r / "words.parquet")),
+        "word vectors": Reader(
+            {
+                **news(),
+                "v.npy": saved(np.save, np.eye(3), ending=".npy"),
+                "v.words": b"the\ncat\nsat\n",
+            },
+            lambda r: data.load("news", r, length=9, vectors=r / "v.npy"),
+            ("v.npy", "v.words"),
+        ),
         "human .pt": human(torch_saved(labels), "labels.pt", within=zipped),
         "human tensors": human(torch_saved(tensors), "labels.pt", within=zipped),
         "human legacy": human(

