@@ -126,7 +126,7 @@ def test_keys_move_and_decide(browser, page):
     browser.open(page)
     browser.press("j", "j", "j", "k")
     assert browser.run(CURRENT) == flagged()[1]
-    browser.press("a", "r")
+    browser.press("A", "r")
     assert browser.run(TALLY) == "1 accepted, 1 rejected, 28 flagged undecided."
     assert browser.run(CURRENT) == flagged()[3]
     browser.press("u")

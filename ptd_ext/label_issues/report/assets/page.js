@@ -184,7 +184,8 @@
       return;
     }
     const onSample = event.target.closest("#samples tbody tr");
-    const action = keys[event.key] ?? (onSample ? keysOnSample[event.key] : undefined);
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const action = keys[key] ?? (onSample ? keysOnSample[key] : undefined);
     if (!action) return;
     event.preventDefault();
     action();
