@@ -14,7 +14,7 @@ def load() -> None:
     compiled = _import_compiled()
     _check_torch(torch.__version__, compiled.build_info()["torch_oldest"])
     compiled.cpu_isa()  # a wrong PTD_EXT_CPU_ISA is reported here, not at the first loss
-    folder = Path(compiled.__file__).parent
+    folder = Path(str(compiled.__file__)).parent
     torch.ops.load_library(folder / "_ops_cpu.so")
     cuda = folder / "_ops_cuda.so"
     if torch.version.cuda and cuda.exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +59,7 @@ class _TransitionLoss(nn.Module):
         self.smoothing = smoothing
         self.validate = validate
 
-    def _options(self) -> dict:
+    def _options(self) -> dict[str, Any]:
         return {
             "reduction": self.reduction,
             "ignore_index": self.ignore_index,
@@ -119,7 +119,7 @@ class ReweightLoss(_TransitionLoss):
         importance: Literal["detached", "attached"] = "detached",
         max_importance: float | None = None,
         revision: bool = False,
-        **options,
+        **options: Any,
     ) -> None:
         check_importance(importance, max_importance)
         if revision and importance == "detached":

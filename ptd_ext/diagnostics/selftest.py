@@ -100,7 +100,7 @@ def make_batch(case: Case, seed: int = 0) -> dict[str, Any]:
         return torch.randn(shape, dtype=wide, generator=generator)
 
     n, c, r = case.n, case.c, case.r
-    batch = {
+    batch: dict[str, Any] = {
         "logits": 3 * normal(n, c),
         "labels": torch.randint(c, (n,), generator=generator),
         "weights": normal(n, r).softmax(-1),
@@ -235,7 +235,9 @@ def timings(device: str) -> Iterator[str]:
     """Forward and backward to the logits, against the definition in plain torch."""
     yield f"{'forward + backward, µs':<28}{'ptd_ext':>10}{'plain torch':>14}{'ratio':>8}"
     for case in TIMED_CASES[device]:
-        batch = {k: None if v is None else v.to(device) for k, v in make_batch(case).items()}
+        batch: dict[str, Any] = {
+            k: None if v is None else v.to(device) for k, v in make_batch(case).items()
+        }
         batch["logits"].requires_grad_()
         for name in TIMED:
             ours, plain = (

@@ -186,7 +186,7 @@ def _release(data: Any, at: slice) -> None:
     """Give pages of a memory map back, which would otherwise count as resident until evicted."""
     if not isinstance(data, np.memmap) or data.mode == "c" or not data.flags.c_contiguous:
         return
-    pages = data._mmap
+    pages = getattr(data, "_mmap", None)
     if pages is None or not hasattr(pages, "madvise"):
         return
     base = np.frombuffer(pages, np.uint8).__array_interface__["data"][0]

@@ -35,11 +35,11 @@ class Sums(NamedTuple):
     def zeros(cls, parts: Tensor) -> Sums:
         """Of no rows."""
         batch, count, features = parts.shape
-        options = {"dtype": torch.float64, "device": parts.device}
-        return cls(
-            torch.zeros(batch, count, count, **options),
-            torch.zeros(batch, count, features, **options),
-        )
+
+        def zeros(*shape: int) -> Tensor:
+            return parts.new_zeros(shape, dtype=torch.float64)
+
+        return cls(zeros(batch, count, count), zeros(batch, count, features))
 
     def over(self, ranks: Ranks) -> Sums:
         """Added up over all ranks, in one message of B·R·(R + D) numbers."""

@@ -151,7 +151,8 @@ class SimplexNMF(Params):
             seed = ranks.agree(seed_of(self.random_state), rows.device)
             sample = sample_rows(rows, ranks, self.n_parts, seed)
             parts = initial_parts(sample, self.n_parts, 1, seed).to(rows.device, rows.dtype)
-            self.n_iter_, self._sums = 0, None
+            self.n_iter_ = 0
+            self._sums: Sums | None = None
         else:
             parts = self._parts_for(rows)[None]
         weights = parts.new_full((1, rows.count(), self.n_parts), 1 / self.n_parts)
@@ -195,7 +196,7 @@ class SimplexNMF(Params):
     def _keep(self, rows: Rows, parts: Tensor, sums: Sums) -> None:
         self.components_ = rows.like_data(parts)
         self.n_features_in_ = rows.features
-        self._sums: Sums | None = sums
+        self._sums = sums
 
     def _parts_for(self, rows: Rows | None) -> Tensor:
         """W as a tensor, of the rows' type and device if there are any."""

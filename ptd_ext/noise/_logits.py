@@ -56,7 +56,8 @@ class NoiseInputs:
         self._features = features.reshape(self.samples, self.size)
         in_torch = isinstance(features, Tensor) and features.device.type in ("cpu", "cuda")
         self.device = features.device if in_torch else torch.device("cpu")
-        self._mean = self._factor = None
+        self._mean: Tensor | None = None
+        self._factor: Tensor | None = None
         if statistics is not None:
             shape = tuple(features.shape[1:])
             self._mean = self._per_entry(statistics[0], shape, "mean")
@@ -73,9 +74,9 @@ class NoiseInputs:
                 rows = rows.to(self._features.device)
             block = self._features[rows, columns].to(self.device).double()
         else:
-            rows = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
-            block = torch.from_numpy(self._features[rows, columns].astype(np.float64))
-        if self._mean is None:
+            at = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
+            block = torch.from_numpy(self._features[at, columns].astype(np.float64))
+        if self._mean is None or self._factor is None:
             return block
         return (block - self._mean[..., columns]) * self._factor[..., columns]
 

@@ -313,7 +313,7 @@ def _direct(op: FusedOp) -> Callable[..., Tensor]:
     methods = {"forward": staticmethod(forward), "backward": staticmethod(back)}
     function = type(op.name, (torch.autograd.Function,), methods)
     # Function.apply looks for functorch's wrappers first, which _apply has ruled out.
-    return super(torch.autograd.Function, function).apply
+    return super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
 
 class _Projection(torch.autograd.Function):

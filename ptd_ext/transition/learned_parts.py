@@ -159,7 +159,7 @@ def fit_learned_parts(
         gain = gained.mean().item()
         error = (gained.std() / len(gained) ** 0.5).item() if len(gained) > 1 else 0.0
         kept = gain < min_gain * error
-    if kept:
+    if kept or state is None:
         gate = LinearGate(torch.zeros(1, features.shape[1]), torch.zeros(1), centre.cpu().float())
         parts, rate = start[None].clone(), (1 - start.diagonal()).mean().item()
     else:
@@ -175,6 +175,9 @@ def fit_learned_parts(
 
 class _Model(torch.nn.Module):
     """The gate over reduced features, and the parts, as free parameters."""
+
+    eye: Tensor  # [C, C]
+    shape: torch.nn.Parameter  # B, [R, C, C]
 
     def __init__(self, start: Tensor, size: int, parts: int, generator: torch.Generator) -> None:
         super().__init__()

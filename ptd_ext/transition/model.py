@@ -81,35 +81,40 @@ class PartTransition:
         features = torch.as_tensor(features).detach()
         if features.dim() != 2 or features.shape[1] != size:
             raise ValueError(f"features must be [N, {size}]; got {list(features.shape)}.")
-        if self.gate is not None:
-            return self.gate(features)
-        return _weight_step(features, self.basis.to(features))
+        if self.basis is not None:
+            return _weight_step(features, self.basis.to(features))
+        assert self.gate is not None
+        return self.gate(features)
 
     def matrix(self, features: Tensor | None = None, *, weights: Tensor | None = None) -> Tensor:
         """T(x), [N, C, C], for features [N, D] or for weights h(x) [N, R]."""
-        if (features is None) == (weights is None):
-            raise ValueError("matrix takes features or weights, one of them.")
-        if weights is None:
+        if features is not None and weights is None:
             weights = self.weights(features)
+        elif features is not None or weights is None:
+            raise ValueError("matrix takes features or weights, one of them.")
         if weights.dim() != 2 or weights.shape[1] != self.n_parts:
             raise ValueError(f"weights must be [N, {self.n_parts}]; got {list(weights.shape)}.")
         return functional.transition_matrix(weights, self.parts, self.slack)
 
     def to(self, *args: Any, **options: Any) -> PartTransition:
         """The same on another device or of another type, like `Tensor.to`."""
-        parts, basis, slack = (
-            None if t is None else t.to(*args, **options)
-            for t in (self.parts, self.basis, self.slack)
+        basis, slack = (
+            None if tensor is None else tensor.to(*args, **options)
+            for tensor in (self.basis, self.slack)
         )
         gate = None if self.gate is None else self.gate.to(*args, **options)
+        parts = self.parts.to(*args, **options)
         return PartTransition(parts, basis, slack, gate=gate, about=self.about)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a safetensors file with `about` as JSON in its header."""
-        tensors = {"parts": self.parts, "basis": self.basis, "slack": self.slack}
+        tensors = {"parts": self.parts}
+        if self.basis is not None:
+            tensors["basis"] = self.basis
+        if self.slack is not None:
+            tensors["slack"] = self.slack
         if self.gate is not None:
             tensors |= {f"gate_{name}": t for name, t in self.gate.tensors().items()}
-        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         files.write(path, _FORMAT, tensors, self.about)
 
     @classmethod
@@ -143,9 +148,9 @@ class PartTransition:
 def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
     if parts.dim() != 3 or parts.shape[1] != parts.shape[2]:
         raise ValueError(f"parts must be [R, C, C]; got {list(parts.shape)}.")
-    if 0 in parts.shape or (basis is not None and 0 in basis.shape):
-        shape = list(parts.shape if 0 in parts.shape else basis.shape)
-        raise ValueError(f"parts and basis must not be empty; got {shape}.")
+    for given in (parts, basis):
+        if given is not None and 0 in given.shape:
+            raise ValueError(f"parts and basis must not be empty; got {list(given.shape)}.")
     if basis is not None and (basis.dim() != 2 or len(basis) != len(parts)):
         raise ValueError(f"basis must be [{len(parts)}, D]; got {list(basis.shape)}.")
     if slack is not None and slack.shape != parts.shape[1:]:
@@ -172,13 +177,13 @@ def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate | None) ->
 
 def _gate(tensors: dict[str, Tensor]) -> LinearGate | None:
     """The gate of a file, if it has one."""
-    found = {name: tensors.get(f"gate_{name}") for name in ("weight", "bias", "centre")}
-    missing = [name for name, tensor in found.items() if tensor is None]
-    if len(missing) == len(found):
+    names = ("weight", "bias", "centre")
+    missing = [name for name in names if f"gate_{name}" not in tensors]
+    if len(missing) == len(names):
         return None
     if missing:
         raise ValueError(f"its gate lacks {' and '.join(missing)}.")
-    return LinearGate(**found)
+    return LinearGate(*(tensors[f"gate_{name}"] for name in names))
 
 
 def _weight_step(features: Tensor, basis: Tensor) -> Tensor:

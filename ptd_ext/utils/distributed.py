@@ -91,7 +91,7 @@ class Ranks:
         """Average the gradients over ranks: of parameters of the loss, which all ranks compute."""
         self._reduce(parameters, dist.ReduceOp.SUM, 1 / self.size)
 
-    def _reduce(self, parameters: Iterable[Tensor], how: dist.ReduceOp, factor: float = 1) -> None:
+    def _reduce(self, parameters: Iterable[Tensor], how: Any, factor: float = 1) -> None:
         if self.size == 1:
             return
         gradients = [p.grad for p in parameters if p.grad is not None]

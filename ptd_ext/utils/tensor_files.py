@@ -110,5 +110,5 @@ def _digest(tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        total.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()

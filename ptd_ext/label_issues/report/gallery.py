@@ -96,10 +96,12 @@ def make_gallery(contents: ReportContents, most_samples: int) -> Gallery:
 
 def _shown(contents: ReportContents, index: int, sample: Sample | None, room: int) -> ShownSample:
     picture = text = row = left_out = None
+    small = False
     if sample is not None and sample.png is not None:
-        picture = data_url(sample.png)
+        picture, small = data_url(sample.png), max(png_size(sample.png)) <= _SMALL_PICTURE
         if len(picture) > room:
-            picture, left_out = None, "The picture is left out, to keep the page small."
+            picture, small = None, False
+            left_out = "The picture is left out, to keep the page small."
     elif sample is not None and sample.text is not None:
         text = _cut(str(sample.text), _MOST_TEXT)
     elif sample is not None and sample.row is not None:
@@ -118,7 +120,7 @@ def _shown(contents: ReportContents, index: int, sample: Sample | None, room: in
         certainty=float(contents.suggested_probability[index]),
         flagged=bool(contents.is_label_issue[index]),
         picture=picture,
-        small=picture is not None and max(png_size(sample.png)) <= _SMALL_PICTURE,
+        small=small,
         text=text,
         row=row,
         left_out=left_out,

@@ -148,7 +148,7 @@ def _begun(
         raise
 
 
-def _table(results: list[dict]) -> str:
+def _table(results: list[dict[str, Any]]) -> str:
     lines = [
         "",
         f"{'':<14}clean test accuracy, at the epoch chosen on noisy validation | last epoch",

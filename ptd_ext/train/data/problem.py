@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -256,7 +256,7 @@ def make_noise(dataset: data.DataSet, settings: Settings) -> LabelNoise:
         settings.rate,
         seed=settings.seed,
         classes=dataset.classes,
-        inputs=settings.noise_input,
+        inputs=cast(Any, settings.noise_input),
     )
 
 

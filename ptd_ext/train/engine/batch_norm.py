@@ -40,8 +40,9 @@ class SharedBatchNorm(_BatchNorm):
 
     def _remember(self, mean: Tensor, variance: Tensor, total: Tensor) -> None:
         """Running statistics, the variance unbiased, as torch keeps them."""
-        if self.running_mean is None:
+        if self.running_mean is None or self.running_var is None:
             return
+        assert self.num_batches_tracked is not None
         self.num_batches_tracked += 1
         share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
         self.running_mean += share * (mean - self.running_mean)

@@ -8,7 +8,7 @@ import json
 import pickle
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import torch
 
@@ -51,7 +51,7 @@ def save_tensors(path: Path, state: dict[str, Any], *, checksum: bool = False) -
     """
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         writer = _Writer(file)
-        torch.save(state, writer)
+        torch.save(state, cast(IO[bytes], writer))
         if checksum:
             writer.write(_MARK + writer.sum.hexdigest().encode())
         if writer.error is not None:

@@ -17,10 +17,10 @@ _ROWS, _NUMBERS = 1000, 1 << 24  # at once: enough to fill the machine, little m
 
 @dataclass(frozen=True)
 class Prediction:
-    """Logits [N, C], and features [N, D] where they were asked for."""
+    """Logits [N, C], and features [N, D]: [N, 0] unless they were asked for."""
 
     logits: Tensor
-    features: Tensor | None
+    features: Tensor
 
 
 @torch.no_grad()
@@ -47,8 +47,10 @@ def predict(
             representations.append(representation.float())
     network.train(training)
     total = len(inputs)
-    found = ranks.gather(torch.cat(representations), total) if features else None
-    return Prediction(ranks.gather(torch.cat(logits), total), found)
+    z = ranks.gather(torch.cat(logits), total)
+    if not features:
+        return Prediction(z, z.new_empty(total, 0))
+    return Prediction(z, ranks.gather(torch.cat(representations), total))
 
 
 def accuracy(posterior: Tensor, labels: Tensor) -> float:

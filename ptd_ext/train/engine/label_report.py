@@ -39,11 +39,9 @@ def write_label_report(trainer: Trainer, estimate: TransitionEstimate, path: Pat
     suggested, best = posterior.max(1).indices, posterior.max(1).values
     order = right.argsort(stable=True)
     columns = (problem.train_ids, labels, right, suggested, best)
-    ids, noisy, right, suggested, best = (
-        column[order.to(column.device)].tolist() for column in columns
-    )
+    rows = zip(*(column[order.to(column.device)].tolist() for column in columns), strict=True)
     with whole_file(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_COLUMNS)
-        for row in zip(ids, noisy, right, suggested, best, strict=True):
+        for row in rows:
             writer.writerow((row[0], row[1], f"{row[2]:.6f}", row[3], f"{row[4]:.6f}"))

@@ -97,7 +97,8 @@ class skip_unless:  # noqa: N801 (reads as a statement)
     def __enter__(self) -> None:
         def before(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
             found = getattr(optimiser, "found_inf", None)
-            optimiser.found_inf = self.skip if found is None else torch.maximum(found, self.skip)
+            skip = self.skip if found is None else torch.maximum(found, self.skip)
+            setattr(optimiser, "found_inf", skip)  # noqa: B010 (not declared by Optimizer)
 
         self.hooks.append(self.optimiser.register_step_pre_hook(before))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from types import FrameType, TracebackType
+from typing import Any
 
 __all__ = ["Stopped", "Stopping"]
 
@@ -22,7 +23,7 @@ class Stopping:
 
     def __init__(self) -> None:
         self.received = 0
-        self._before: dict[int, object] = {}
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -48,7 +48,7 @@ class TransitionEstimate:
     @property
     def gate(self) -> LinearGate | None:
         """The gate that gives h(x), where there is one."""
-        if self.gate_weight is None:
+        if self.gate_weight is None or self.gate_bias is None or self.gate_centre is None:
             return None
         return LinearGate(self.gate_weight, self.gate_bias, self.gate_centre)
 
@@ -88,6 +88,12 @@ class StageOutputs:
     soft_labels: Tensor | None = None
     noise_rate: Tensor | None = None
     neighbour_transition: Tensor | None = None
+
+    def estimated(self) -> TransitionEstimate:
+        """The estimate of T(x), for stages that come after the one that makes it."""
+        if self.transition is None:
+            raise RuntimeError("No stage has estimated T(x) yet.")
+        return self.transition
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device) -> StageOutputs:

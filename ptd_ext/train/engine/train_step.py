@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +63,7 @@ class TrainStep:
         self.amp = AMP[settings.amp]
         scaled = self.amp is torch.float16 and device.type == "cuda"
         self.scaler = torch.amp.GradScaler(device.type, enabled=scaled)
-        self.forwards = networks
+        self.forwards: list[Callable[[Tensor], tuple[Tensor, Tensor]]] = list(networks)
         if settings.compile != "none":
             self.forwards = [torch.compile(net, mode=settings.compile) for net in networks]
         self.schedules: list[Schedule] = [stage.schedule for _ in networks]
@@ -87,11 +88,11 @@ class TrainStep:
             yield from ((a, fetch(b)) for a, b in zip(here, there, strict=True))
             return
         with ThreadPoolExecutor(1) as ahead:
-            waiting = ahead.submit(fetch, there[0]) if there else None
+            waiting = [ahead.submit(fetch, mine) for mine in there[:1]]
             for number, batch in enumerate(here):
-                ready = waiting.result()
+                ready = waiting.pop().result()
                 if number + 1 < len(here):
-                    waiting = ahead.submit(fetch, there[number + 1])
+                    waiting.append(ahead.submit(fetch, there[number + 1]))
                 yield batch, ready
 
     def begin_epoch(self, epoch: int) -> None:
@@ -138,7 +139,7 @@ class TrainStep:
             where = f"at step {number - epoch * total + 1} of {total} in epoch {epoch + 1}"
             raise diverged(self.stage, f"The loss is not finite {where}")
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """For a checkpoint."""
         return {
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
@@ -146,7 +147,7 @@ class TrainStep:
             "loss": self.loss,
         }
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)

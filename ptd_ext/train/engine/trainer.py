@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,6 @@ class Trainer:
         problem: the data, on the device.
         networks: those of the stage at hand.
         outputs: what finished stages have left to later ones.
-        best: the best model of the stage at hand, by noisy validation data.
         last: how the networks did after the last epoch.
         fingerprint: of the data.
     """
@@ -65,7 +64,7 @@ class Trainer:
         self._cache.open()
         self.networks: list[nn.Module] = []
         self.outputs = StageOutputs()
-        self.best: BestModel | None = None
+        self._best: BestModel | None = None
         self.last: Scores | None = None
         self.seconds = 0.0
 
@@ -88,6 +87,13 @@ class Trainer:
         amp = AMP[self.settings.amp]
         return predict(network, inputs, self.device, self.ranks, features=features, amp=amp)
 
+    @property
+    def best(self) -> BestModel:
+        """The best model of the stage that is trained, by noisy validation data."""
+        if self._best is None:
+            raise RuntimeError("No epoch has been validated yet.")
+        return self._best
+
     def best_network(self) -> nn.Module:
         """The network of the best model."""
         return self._network(len(self.stages), 0, self.best.network)
@@ -103,7 +109,7 @@ class Trainer:
         stage = self.stages[index]
         if state is not None:
             self._restore(state)
-        elif self.best is not None:
+        elif self._best is not None:
             # `begin` estimates with the best model of the stage before.
             self.networks = [self._network(index, 0, self.best.network)]
         stage.to(self.device)
@@ -117,7 +123,7 @@ class Trainer:
         )
         epoch, step = 0, 0
         if state is None:
-            self.best = None
+            self._best = None
             torch.manual_seed(key("layers", self.settings.seed, index, self.ranks.rank))
             if stage.keep_start:
                 self._validate(stage, -1)
@@ -151,8 +157,8 @@ class Trainer:
         ids = order(self.settings.seed, index, epoch, size)
         batches = steps.batches(ids, step)
         total = -(-size // stage.batch_size)
-        for batch in self.log.bar(batches, total - step, f"{stage.name} {epoch + 1}"):
-            steps.step(*batch, epoch, epoch * total + step)
+        for samples, inputs in self.log.bar(batches, total - step, f"{stage.name} {epoch + 1}"):
+            steps.step(samples, inputs, epoch, epoch * total + step)
             step += 1
             # After the last step the epoch is brought to its end first.
             if step < total and (number := self._signal(stopping, step)):
@@ -187,7 +193,7 @@ class Trainer:
 
     def _validate(self, stage: Stage, epoch: int) -> Scores:
         self.last, network = validate(self, stage, epoch)
-        self.best = better_model(self.best, self.last, network, stage)
+        self._best = better_model(self._best, self.last, network, stage)
         return self.last
 
     def _signal(self, stopping: Stopping, step: int) -> int:
@@ -210,7 +216,7 @@ class Trainer:
                 weights=self.settings.network_weights or None,
             )
         layout = torch.channels_last if self.settings.channels_last else torch.contiguous_format
-        network = network.to(self.device, memory_format=layout)
+        network = cast(Any, network).to(self.device, memory_format=layout)
         if self.ranks.size > 1:
             on_gpu = self.device.type == "cuda"
             convert = nn.SyncBatchNorm.convert_sync_batchnorm if on_gpu else batch_norm.over_ranks
@@ -247,7 +253,7 @@ class Trainer:
             "stage_state": self.stages[index].state_dict(),
             "steps": steps.state_dict(),
             "outputs": to_state(self.outputs),
-            "best": to_state(self.best),
+            "best": to_state(self._best),
             "last": to_state(self.last),
             "rng": checkpoint.rng_state(),
             "seconds": self.seconds,
@@ -268,19 +274,20 @@ class Trainer:
         self.seconds = state["seconds"]
         self.outputs = StageOutputs.from_state(state["outputs"], self.device)
         best, last = state["best"], state["last"]
-        self.best = None if best is None else BestModel.from_state(best, self.device)
+        self._best = None if best is None else BestModel.from_state(best, self.device)
         self.last = None if last is None else Scores(**last)
 
     def _from_cache(self) -> bool:
         found = self._cache.read(self.device)
         if found is None:
             return False
-        self.outputs, self.best = found
+        self.outputs, self._best = found
         self.log.say(f"warmed-up network from {self._cache.path}")
         return True
 
     def _result(self) -> dict[str, Any]:
         problem, t, best = self.problem, self.outputs.transition, self.best.scores
+        last = best if self.last is None else self.last
         error = None
         if problem.train_rows is not None and t is not None:
             error = approximation_error(
@@ -290,7 +297,7 @@ class Trainer:
             "rate": problem.asked_rate,
             "train_samples": problem.train_size,
             "test_accuracy": best.test_accuracy,
-            "test_accuracy_last": self.last.test_accuracy,
+            "test_accuracy_last": last.test_accuracy,
             "validation_accuracy": best.validation_accuracy,
             "chosen_epoch": best.epoch,
             "realised_rate": problem.realised_rate,

@@ -30,7 +30,6 @@ class StageContext(Protocol):
         log: for a line that the user should read.
         networks: of the stage that is trained; in `begin` the best network of the stage before.
         outputs: what finished stages have left.
-        best: the best model so far of the stage that is trained.
     """
 
     settings: Settings
@@ -40,7 +39,11 @@ class StageContext(Protocol):
     log: Log
     networks: list[nn.Module]
     outputs: StageOutputs
-    best: BestModel | None
+
+    @property
+    def best(self) -> BestModel:
+        """The best model so far of the stage that is trained; in `begin` of the stage before."""
+        ...
 
     def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
         """Logits, and features on request, of "train", "validation" or "test"."""

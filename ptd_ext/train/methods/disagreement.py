@@ -45,6 +45,7 @@ class CoTeachingPlus(CoTeaching):
     """Co-teaching inside the disagreement, which keeps the networks from becoming one."""
 
     tallies = (*CoTeaching.tallies, "disagreeing")
+    disagreeing: Tensor
 
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
         """The peer's ⌊(1 − R(e))·n⌋ smallest losses of the n samples in dispute.

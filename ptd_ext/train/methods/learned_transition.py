@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -116,14 +118,14 @@ class ThroughLearned(Through):
     def begin(self, context: StageContext) -> None:
         """Learn the parts with the network as it is, unless they were before a resume."""
         outputs, s = context.outputs, self.settings
-        if outputs.transition.gate is None:
+        if outputs.estimated().gate is None:
             outputs.transition = self._learned(context)
             context.ranks.from_first(outputs.transition.tensors())
             say_estimate(context)
         super().begin(context)
         labels, classes = context.problem.train_labels, context.problem.classes
         shares = labels.bincount(minlength=classes).float().cpu() / len(labels)
-        prior = None if s.class_prior == "unknown" else "uniform"
+        prior: Literal["uniform"] | None = None if s.class_prior == "unknown" else "uniform"
         self.barrier = ClassBarrier(shares, prior, weight=s.barrier, prior_weight=s.prior_weight)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
@@ -142,7 +144,7 @@ class ThroughLearned(Through):
             torch.cat([train.features, held_out.features]),
             torch.cat([train.logits, held_out.logits]).softmax(-1),
             torch.cat([problem.train_labels, problem.validation_labels]),
-            transition=context.outputs.transition.parts[0],
+            transition=context.outputs.estimated().parts[0],
             n_parts=s.parts,
             components=s.gate_components,
             held_out=torch.arange(size + len(held_out.logits)) >= size,

@@ -61,6 +61,8 @@ class Selecting(CrossEntropy):
     # Counts of samples in an epoch, the first being those that the others are shares of. Buffers,
     # so that a run resumed within an epoch reports the whole of it.
     tallies: tuple[str, ...] = ("seen", "kept")
+    seen: Tensor
+    kept: Tensor
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

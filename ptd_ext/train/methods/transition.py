@@ -26,6 +26,8 @@ Loss = Literal["forward", "reweight"]
 class CrossEntropy(Stage):
     """The forward loss through the identity, unsmoothed."""
 
+    identity: Tensor  # [C, C]
+
     def __init__(self, settings: Settings, name: str = "train") -> None:
         super().__init__()
         self.name = name
@@ -44,6 +46,8 @@ class CrossEntropy(Stage):
 
 class WarmUp(CrossEntropy):
     """Cross entropy for a few epochs: P(noisy label | x), averaged over the last of them."""
+
+    posterior: Tensor  # [N, C], summed up epoch by epoch
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, "warm up")
@@ -115,6 +119,8 @@ class Through(Stage):
 class Revision(Through):
     """Learn ΔT with the network, from the best model of the stage before."""
 
+    slack: nn.Parameter  # ΔT, [C, C]
+
     def __init__(self, settings: Settings, loss: Loss) -> None:
         super().__init__(settings, loss)
         self.name = "revise"
@@ -160,7 +166,7 @@ class Revision(Through):
 
     def finish(self, context: StageContext) -> None:
         """Keep ΔT of the best model."""
-        context.outputs.transition.slack = context.best.stage_parameters["slack"]
+        context.outputs.estimated().slack = context.best.stage_parameters["slack"]
 
     def figures(self) -> dict[str, float]:
         """How far ΔT has gone."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,8 @@ __all__ = ["estimate_transition", "say_estimate"]
 def estimate_transition(context: StageContext, settings: Settings) -> TransitionEstimate:
     """Weights of the training and validation samples, the basis of both, and the parts."""
     posterior, network = context.outputs.posterior, context.networks[0]
+    if posterior is None:
+        raise RuntimeError("T(x) is estimated from the posterior of a warm-up stage.")
     context.write_tensors("warm_up.pt", network.state_dict())
     if settings.parts == 1:
         weights = posterior.new_ones(len(posterior), 1)
@@ -35,8 +39,8 @@ def estimate_transition(context: StageContext, settings: Settings) -> Transition
         basis = torch.as_tensor(nmf.components_)
     anchors = find_anchors(
         posterior,
-        rule=settings.anchor_rule,
-        band=tuple(settings.anchor_band),
+        rule=cast(Any, settings.anchor_rule),
+        band=(settings.anchor_band[0], settings.anchor_band[1]),
         count=settings.anchor_count,
     )
     fit = fit_part_transitions(weights, posterior, anchors, ridge=settings.ridge)
@@ -49,7 +53,7 @@ def estimate_transition(context: StageContext, settings: Settings) -> Transition
 
 def say_estimate(context: StageContext) -> None:
     """Say how much noise the estimate finds, how far T(x) varies, and how far to trust it."""
-    t, labels = context.outputs.transition, context.problem.train_labels
+    t, labels = context.outputs.estimated(), context.problem.train_labels
     prior = t.class_prior
     if prior is None:
         # Anchors tell nothing of the clean classes' shares; those of the noisy labels are near.

@@ -48,8 +48,6 @@ def build(
     if not isinstance(classes, int) or classes < 2:
         raise ValueError(f"classes must be a whole number of at least 2; got {classes}.")
     inputs = torch.Size(inputs)
-    if name == "news_conv" and embedding is None:
-        raise ValueError("news_conv needs embedding, the vectors of words [V, D]; got None.")
     if name != "news_conv" and embedding is not None and name in NAMES:
         raise ValueError(f"{name} takes no embedding: word vectors are for news_conv.")
     network = _create(name, classes, inputs, embedding)
@@ -71,6 +69,8 @@ def _create(name: str, classes: int, inputs: torch.Size, embedding: Tensor | Non
     if name == "news_conv":
         if len(inputs) != 1:
             raise ValueError(f"news_conv must get tokens [L]; got samples {list(inputs)}.")
+        if embedding is None:
+            raise ValueError("news_conv needs embedding, the vectors of words [V, D]; got None.")
         return NewsConv(classes, embedding)
     if len(inputs) != 3:
         raise ValueError(f"{name} must get images [channels, H, W]; got samples {list(inputs)}.")

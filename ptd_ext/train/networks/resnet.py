@@ -82,6 +82,11 @@ class ResNet(nn.Module):
         small: A 3 × 3 stem that keeps the size, instead of ImageNet's, which divides it by 4.
     """
 
+    layer1: nn.Sequential
+    layer2: nn.Sequential
+    layer3: nn.Sequential
+    layer4: nn.Sequential
+
     def __init__(
         self,
         block: type[BasicBlock] | type[Bottleneck],

@@ -32,12 +32,12 @@ class Printed(NamedTuple):
 
 def accuracy(data: str, method: str, rate: float | None) -> Printed | None:
     """Test accuracy in per cent (Tables 1 to 5, and MNIST in the appendix), if it was published."""
-    return _accuracy().get((_NAMES.get(data), method, rate))
+    return _accuracy().get((_NAMES.get(data, ""), method, rate))
 
 
 def significance(data: str, method: str, rate: float | None) -> float | None:
     """The p-value of PTD-R-V against a baseline (appendix D), if it was published."""
-    return _significance().get((_NAMES.get(data), method, rate))
+    return _significance().get((_NAMES.get(data, ""), method, rate))
 
 
 def ablation(

@@ -74,7 +74,8 @@ def _significance(data: str, results: Results, rates: list[float | None]) -> lis
         row = [label(method)]
         for rate in rates:
             some = results.where(method=method, rate=rate)
-            p = significance_of(results, some) if some else math.nan
+            found = significance_of(results, some) if some else None
+            p = math.nan if found is None else found
             tested = tested or not math.isnan(p)
             reference = results.where(method=REFERENCE, rate=rate).accuracy()
             worse = " ▼" if not math.isnan(p) and reference.mean < some.accuracy().mean else ""

@@ -61,7 +61,7 @@ def read_torch(path: Path, limit: int = MAX_BYTES) -> Any:
         return _finished(content)
 
 
-class _Dictionary(dict):
+class _Dictionary(dict[Any, Any]):
     """Stands for an OrderedDict, whose attributes no tensor needs."""
 
     __slots__ = ()

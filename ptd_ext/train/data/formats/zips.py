@@ -50,6 +50,7 @@ class _ShortReads(io.FileIO):
 
 def check_members(archive: zipfile.ZipFile, names: list[str]) -> None:
     """Raise where these members are more than the bounds allow, before any of them is read."""
+    assert isinstance(archive.fp, _ShortReads)
     size = archive.fp.size
     limit = max(MAX_INFLATED, MAX_RATIO * size)
     members = [archive.getinfo(name) for name in names]

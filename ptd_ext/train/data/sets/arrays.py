@@ -42,7 +42,9 @@ def load_npz(root: Path | str | None, seed: int) -> DataSet:
             raise ValueError(f"{path} must hold x and y; it holds {names}.")
     if ("x_test" in arrays) != ("y_test" in arrays):
         raise ValueError(f"{path} must hold both x_test and y_test, or neither.")
-    inputs = {name: _inputs(arrays[name], name, path) for name in ("x", "x_test") if name in arrays}
+    inputs: dict[str, Tensor] = {
+        name: _inputs(arrays[name], name, path) for name in ("x", "x_test") if name in arrays
+    }
     labels = {
         name: as_labels(array, f"{name} of {path}", 0, MAX_CLASSES - 1)
         for name, array in arrays.items()

@@ -45,9 +45,10 @@ def load_cifar10(root: Path | str | None) -> DataSet:
             batches[int(match[1])] = _read(data, where)
         else:
             test = _read(data, where)
-    for wanted, found in (("data_batch_1", batches), ("test_batch", test)):
-        if not found:
-            raise MissingFileError("cifar10", wanted, [source], HOME)
+    if not batches:
+        raise MissingFileError("cifar10", "data_batch_1", [source], HOME)
+    if test is None:
+        raise MissingFileError("cifar10", "test_batch", [source], HOME)
     # By number: the labels of CIFAR-10N come in this order.
     ordered = [batches[number] for number in sorted(batches)]
     images, labels = (torch.cat(part) for part in zip(*ordered, strict=True))
@@ -102,14 +103,14 @@ def _read(data: bytes, path: Path) -> tuple[Tensor, Tensor]:
                 f"it has {len(data):,}."
             )
         rows = np.frombuffer(data, np.uint8).reshape(-1, 1 + _PIXELS)
-        labels, images = rows[:, 0], rows[:, 1:]
+        given, images = rows[:, 0], rows[:, 1:]
     else:
         content = read_pickle(data, path)
         for key in ("data", "labels"):
             if key not in content:
                 raise ValueError(f"{path} must hold 'data' and 'labels'; {key!r} is missing.")
-        images, labels = content["data"], content["labels"]
-    labels = as_labels(labels, f"The labels of {path}", 0, 9)
+        images, given = content["data"], content["labels"]
+    labels = as_labels(given, f"The labels of {path}", 0, 9)
     shape, kind = getattr(images, "shape", ()), getattr(images, "dtype", type(images).__name__)
     if kind != np.uint8 or shape != (len(labels), _PIXELS):
         raise ValueError(

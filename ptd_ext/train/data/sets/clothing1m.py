@@ -36,7 +36,9 @@ def load_clothing1m(root: Path | str | None, size: int | None) -> DataSet:
     """
     places = folders(root, ("clothing1m", "clothing1M", "Clothing1M"))
     key_list = find(["noisy_train_key_list.txt"], places)
-    folder = key_list.parent if key_list else None
+    if key_list is None:
+        raise MissingFileError("clothing1m", "noisy_train_key_list.txt", places, HOME)
+    folder = key_list.parent
     files = {}
     for name in (
         "noisy_train_key_list.txt",
@@ -44,19 +46,20 @@ def load_clothing1m(root: Path | str | None, size: int | None) -> DataSet:
         "clean_test_key_list.txt",
         "clean_label_kv.txt",
     ):
-        path = find([name], [folder] if folder else places)
-        if path is None:
-            raise MissingFileError("clothing1m", name, [folder] if folder else places, HOME)
-        files[name] = path
+        files[name] = folder / name
+        if not files[name].is_file():
+            raise MissingFileError("clothing1m", name, [folder], HOME)
     size = CROP if size is None else size
-    parts: list[ImageFiles | Tensor] = []
-    for kind, split in (("noisy", "train"), ("clean", "test")):
+
+    def part(kind: str, split: str) -> tuple[ImageFiles, Tensor]:
         labels = _labels(files[f"{kind}_label_kv.txt"])
         keys = files[f"{kind}_{split}_key_list.txt"]
-        parts += _part(keys, labels, folder, files[f"{kind}_label_kv.txt"], size)
+        return _part(keys, labels, folder, files[f"{kind}_label_kv.txt"], size)
+
     return DataSet(
         "clothing1m",
-        *parts,
+        *part("noisy", "train"),
+        *part("clean", "test"),
         classes=len(CLASS_NAMES),
         class_names=_class_names(folder),
         mean=IMAGENET_MEAN,
@@ -94,7 +97,7 @@ def _part(
 ) -> tuple[ImageFiles, Tensor]:
     found = bytearray()
 
-    def names():
+    def names() -> Iterator[str]:
         for number, key in _lines(keys):
             if key.startswith("/") or ".." in key.split("/"):
                 raise ValueError(

@@ -71,7 +71,7 @@ def load_news(
         raise MissingFileError("news", wanted, places, HOME)
 
     ids: dict[str, int] = {}
-    texts: list[tuple[str, str, array]] = []
+    texts: list[tuple[str, str, array[int]]] = []
     for group, name, text in _messages(source):
         # Every word as its number: a hundredth of the memory of the words themselves.
         numbers = array("i", (ids.setdefault(word, len(ids)) for word in words_of(text, headers)))
@@ -153,8 +153,8 @@ def _messages(source: Path) -> Iterator[tuple[str, str, str]]:
                 yield group.name, path.name, _decode(data)
         return
     limits = TarLimits(_MAX_MESSAGE, _MAX_TEXT, 2 * _MAX_MESSAGES)
-    for path, data in read_tar(source, lambda path: all(_group_and_name(path)), limits):
-        yield *_group_and_name(path), _decode(data)
+    for member, data in read_tar(source, lambda member: all(_group_and_name(member)), limits):
+        yield *_group_and_name(member), _decode(data)
 
 
 def _group_and_name(path: str) -> tuple[str, str]:

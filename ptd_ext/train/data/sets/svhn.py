@@ -51,5 +51,5 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
     # MATLAB saves whole numbers as doubles unless told otherwise.
     if labels.dtype.kind == "f" and (labels == labels.round()).all() and (abs(labels) < 256).all():
         labels = labels.astype("int16")
-    labels = as_labels(labels.reshape(-1), f"y of {path} (10 is the digit 0)", 1, 10)
-    return torch.from_numpy(images).permute(3, 2, 0, 1).contiguous(), labels % 10
+    digits = as_labels(labels.reshape(-1), f"y of {path} (10 is the digit 0)", 1, 10) % 10
+    return torch.from_numpy(images).permute(3, 2, 0, 1).contiguous(), digits
