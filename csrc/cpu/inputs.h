@@ -78,7 +78,7 @@ class Ranges {
   // of `block` samples.
   Ranges(int64_t samples, double work, int64_t most = INT64_MAX, int64_t block = kBlock)
       : samples_(samples) {
-    constexpr double kWorthAThread = 100e3;
+    constexpr double kWorthAThread = 400e3;  // some ten microseconds
     const double worth = double(samples) * work / kWorthAThread;
     int64_t count = torch::stable::get_num_threads();
     if (double(count) > worth) count = worth < 1 ? 1 : int64_t(worth);

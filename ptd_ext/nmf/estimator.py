@@ -14,6 +14,7 @@ from ptd_ext.nmf._updates import Effort, Sums, weight_problem, weight_sweep
 from ptd_ext.ops.devices import check_device
 from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import NotFittedError, Params, seed_of
+from ptd_ext.utils.threads import threads_for, using
 
 __all__ = ["SimplexNMF"]
 
@@ -124,8 +125,10 @@ class SimplexNMF(Params):
         rows = self._open(X)
         parts = self._parts_for(rows)
         problem, matrix = weight_problem(parts[None])
-        effort = self._final_effort()
-        weights = [problem.solve((x @ matrix)[None], None, *effort)[0] for _, x in rows.batches()]
+        effort, weights = self._final_effort(), []
+        for _, x in rows.batches():
+            with using(self._threads(len(x), rows.features)):
+                weights.append(problem.solve((x @ matrix)[None], None, *effort)[0])
         return rows.like_data(torch.cat(weights) if weights else parts.new_empty(0, self.n_parts))
 
     def inverse_transform(self, X: Any) -> Any:  # noqa: N803
@@ -156,7 +159,8 @@ class SimplexNMF(Params):
         else:
             parts = self._parts_for(rows)[None]
         weights = parts.new_full((1, rows.count(), self.n_parts), 1 / self.n_parts)
-        sums, _ = weight_sweep(rows, parts, weights, self._final_effort())
+        with using(self._threads(rows.count(), rows.features)):
+            sums, _ = weight_sweep(rows, parts, weights, self._final_effort())
         sums = sums.over(ranks)
         if not sums.hx.isfinite().all():
             raise ValueError("X holds NaN or infinity.")
@@ -178,8 +182,9 @@ class SimplexNMF(Params):
             random_state=self.random_state,
             progress=self.progress,
         )
-        fit = Fit(rows, Ranks.of_group(self.process_group), options)
-        fit.run(Effort(self.inner_steps, 0.0), self._final_effort())
+        with using(self._threads(self.n_init * rows.count(), rows.features)):
+            fit = Fit(rows, Ranks.of_group(self.process_group), options)
+            fit.run(Effort(self.inner_steps, 0.0), self._final_effort())
         best = fit.best()
         self._keep(rows, fit.parts[best], Sums(*(each[best : best + 1] for each in fit.sums)))
         self.reconstruction_err_ = float(fit.error[best]) ** 0.5
@@ -211,6 +216,11 @@ class SimplexNMF(Params):
                 f"got {rows.features}."
             )
         return parts.to(rows.device, rows.dtype)
+
+    def _threads(self, rows: int, features: int) -> int:
+        """So many threads pay for a pass over the rows."""
+        products, steps = 2 * features, (self.inner_steps + 1) * (self.n_parts + 15)
+        return threads_for(rows * self.n_parts * (products + steps))
 
     def _final_effort(self) -> Effort:
         return Effort(self.transform_steps, self.weight_tol)

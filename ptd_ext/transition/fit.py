@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ptd_ext.transition._simplex_least_squares import kkt_residual, simplex_least_squares
 from ptd_ext.transition.anchors import Anchors, anchor_positions
 from ptd_ext.transition.posteriors import Posteriors
 from ptd_ext.utils.ids import as_rows
+from ptd_ext.utils.threads import threads_for, using
 
 __all__ = ["RIDGE", "Diagnosis", "PartFit", "fit_part_transitions"]
 
@@ -56,63 +58,75 @@ def fit_part_transitions(
     if len(weights) != len(posterior):
         raise ValueError(f"weights must be [{len(posterior)}, R]; got {list(weights.shape)}.")
     dtype, device = weights.dtype, posterior.ids.device
-    classes = posterior.classes
+    classes, weights = posterior.classes, weights.to(device)
     rows = anchor_positions(anchors, posterior.ids, classes)
+    counts = [len(row) for row in rows]
     parts = torch.empty(weights.shape[1], classes, classes, dtype=dtype, device=device)
-    fits: list[_ClassFit] = []
-    for chunk in _chunks([len(row) for row in rows], classes):
-        targets = posterior.take(torch.cat(rows[chunk])).split([len(row) for row in rows[chunk]])
-        mixes = [weights.to(device)[row].double() for row in rows[chunk]]
-        solution, fitted = _fit_classes(mixes, targets, ridge)
+    fits: list[_ClassFits] = []
+    for chunk in _chunks(counts, classes):
+        chosen = torch.cat(rows[chunk])
+        with using(_threads(len(chosen), len(rows[chunk]), *parts.shape[:2])):
+            mix = _stack(weights[chosen].double(), counts[chunk])
+            target = _stack(posterior.take(chosen), counts[chunk])
+            solution, fit = _fit_classes(mix, target, counts[chunk], ridge)
         parts[:, chunk] = solution.transpose(0, 1).to(dtype)
-        fits.extend(fitted)
+        fits.append(fit)
     return PartFit(
         parts=parts,
-        kkt_residual=torch.stack([fit.kkt_residual for fit in fits]),
-        residual=torch.stack([fit.residual for fit in fits]),
-        singular_values=tuple(fit.singular_values for fit in fits),
-        counts=tuple(len(row) for row in rows),
+        kkt_residual=torch.cat([fit.kkt_residual for fit in fits]),
+        residual=torch.cat([fit.residual for fit in fits]),
+        singular_values=tuple(values for fit in fits for values in fit.singular_values),
+        counts=tuple(counts),
         ridge=float(ridge),
     )
 
 
-class _ClassFit(NamedTuple):
-    kkt_residual: Tensor  # []
-    residual: Tensor  # []
-    singular_values: Tensor  # of H
+class _ClassFits(NamedTuple):
+    """What is known of the fits of P classes."""
+
+    kkt_residual: Tensor  # [P]
+    residual: Tensor  # [P]
+    singular_values: Tensor  # of H, [P, min(k, R)]
 
 
 def _chunks(counts: list[int], classes: int) -> Iterator[slice]:
-    """Consecutive classes, the anchors of which have so many posteriors that they fit in memory."""
-    first, held = 0, 0
+    """Consecutive classes, few enough for the posteriors of their anchors to be held at once."""
+    first, most = 0, 0
     for label, count in enumerate(counts):
-        if held and held + count * classes > _NUMBERS:
+        if first < label and max(most, count) * (label + 1 - first) * classes > _NUMBERS:
             yield slice(first, label)
-            first, held = label, 0
-        held += count * classes
+            first, most = label, 0
+        most = max(most, count)
     yield slice(first, len(counts))
 
 
+def _threads(anchors: int, problems: int, parts: int, classes: int) -> int:
+    """So many threads pay: for the products, and for some twenty steps of the solver."""
+    steps = 20 * problems * parts * (parts / 2 + 5)
+    return threads_for(parts * classes * (anchors + steps))
+
+
+def _stack(rows: Tensor, counts: list[int]) -> Tensor:
+    """Rows of class after class as [P, k, …]; zeros fill up classes of fewer, and add nothing."""
+    return pad_sequence(rows.split(counts), batch_first=True)
+
+
 def _fit_classes(
-    mixes: Sequence[Tensor], targets: Sequence[Tensor], ridge: float
-) -> tuple[Tensor, list[_ClassFit]]:
-    """Rows [P, R, C] of P classes, from H [k, R] and T [k, C] of each."""
-    pairs = list(zip(mixes, targets, strict=True))
+    mix: Tensor, target: Tensor, counts: list[int], ridge: float
+) -> tuple[Tensor, _ClassFits]:
+    """Rows [P, R, C] of P classes, from H [P, k, R] and T [P, k, C]."""
     # Divided by the number of anchors, the problems are of order one.
-    gram = torch.stack([h.T @ h / len(h) for h in mixes])
-    right = torch.stack([h.T @ t / len(h) for h, t in pairs])
+    count = torch.tensor(counts, dtype=torch.float64, device=mix.device)[:, None, None]
+    gram = mix.mT @ mix / count
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
-    right += ridge * torch.stack([t.mean(0, keepdim=True) for t in targets])
+    right = mix.mT @ target / count + ridge * target.sum(1, keepdim=True) / count
     solution = simplex_least_squares(gram, right)
-    optimal = kkt_residual(gram, right, solution)
-    return solution, [
-        _ClassFit(
-            optimal[which],
-            (h @ solution[which] - t).square().sum(1).mean().sqrt(),
-            torch.linalg.svdvals(h),
-        )
-        for which, (h, t) in enumerate(pairs)
-    ]
+    error = torch.baddbmm(target, mix, solution, beta=-1).square_().sum((1, 2))
+    return solution, _ClassFits(
+        kkt_residual(gram, right, solution),
+        (error / count[:, 0, 0]).sqrt(),
+        torch.linalg.svdvals(mix),
+    )
 
 
 @dataclass(frozen=True)

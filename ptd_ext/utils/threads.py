@@ -1,12 +1,40 @@
-"""How many threads a process may be told to use."""
+"""How many threads a piece of work uses: no more than pay, and no more than it is told.
+
+Threads that wait for each other often are a bargain on idle cores only. On a busy core all wait for
+the one that is not running, a time slice every time; so each must have something to do in between.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
-__all__ = ["check_threads"]
+import torch
+
+__all__ = ["check_threads", "threads_for", "using"]
 
 _MANY = 256  # a process can start so many anywhere, and few machines have as many cores
+_WORTH_A_THREAD = 16e6  # multiply-adds, about half a millisecond
+
+
+def threads_for(work: float) -> int:
+    """So many threads pay for `work` multiply-adds from one wait to the next, one at least."""
+    return int(max(1, min(work / _WORTH_A_THREAD, torch.get_num_threads())))
+
+
+@contextlib.contextmanager
+def using(threads: int) -> Iterator[None]:
+    """So many of torch's threads within, and afterwards as many as before."""
+    before = torch.get_num_threads()
+    if threads == before:
+        yield
+        return
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def check_threads(name: str, threads: int) -> None:

@@ -209,7 +209,7 @@ class Settings:
     dmi_batch_size: int = _setting(256, "baselines", "DMI: samples of a step")
 
     device: str = _setting("auto", "run", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
-    threads: int = _setting(0, "run", "of the CPU; 0: torch's choice")
+    threads: int = _setting(0, "run", "of the CPU; 0: as many as pay for the network and the batch")
     amp: str = _setting("none", "run", "mixed precision", ("none", "float16", "bfloat16"))
     channels_last: bool = _setting(True, "run", "memory format of images")
     compile: str = _setting(

@@ -21,7 +21,7 @@ from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.distributed import Ranks, join
-from ptd_ext.utils.threads import check_threads
+from ptd_ext.utils.threads import check_threads, using
 
 __all__ = ["Place", "train"]
 
@@ -37,9 +37,7 @@ class Place:
     def of(cls, settings: Settings) -> Place:
         """As the settings say; a rank takes the GPU of its number."""
         device = _device(settings.device)
-        if settings.threads:
-            check_threads("threads", settings.threads)
-            torch.set_num_threads(settings.threads)
+        check_threads("threads", settings.threads)
         return cls(device, join(device.type))
 
 
@@ -114,11 +112,12 @@ def _train(
             write_settings(settings, out / "settings.toml")
         log.open(out, tensorboard=settings.tensorboard)
     log.say(_introduction(settings, problem, place))
-    try:
-        found = trainer.train(resume=resume)
-    finally:
-        log.close()
-    _write_results(trainer, settings, out)
+    with using(settings.threads or trainer.worthwhile_threads()):
+        try:
+            found = trainer.train(resume=resume)
+        finally:
+            log.close()
+        _write_results(trainer, settings, out)
     return {**_about(settings), **found, "fingerprint": trainer.fingerprint}
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from ptd_ext.train import networks
 from ptd_ext.train.config.settings import Settings
@@ -25,6 +26,7 @@ from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.transition import WarmUp
 from ptd_ext.transition.metrics import approximation_error
 from ptd_ext.utils.distributed import Ranks
+from ptd_ext.utils.threads import threads_for
 
 __all__ = ["Trainer"]
 
@@ -80,6 +82,12 @@ class Trainer:
                 if not cached or not self._from_cache():
                     self._stage(index, mine, stopping)
         return self._result()
+
+    def worthwhile_threads(self) -> int:
+        """So many threads pay for a train step: a function of network and batch, not of time."""
+        samples = max(stage.batch_size * stage.networks for stage in self.stages)
+        # Backward costs twice as much as forward; a step waits at least four times.
+        return threads_for(3 * self._sample_work * samples / 4)
 
     def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
         """What a network says of the split "train", "validation" or "test"."""
@@ -230,11 +238,13 @@ class Trainer:
         few = self.problem.train.fetch(torch.arange(2, device=self.device), self.device)
         try:
             network = self._network(0, 0, None)
-            networks.check(network, few, self.problem.classes)
+            with FlopCounterMode(display=False) as counter:
+                networks.check(network, few, self.problem.classes)
         except TypeError as error:
             raise ValueError(str(error)) from None
         if self.ranks.size == 1 and smallest_batch(self.stages, self.problem.train_size) == 1:
             check_one_sample(network, few[:1], self.problem.train_size)
+        self._sample_work = counter.get_total_flops() / 2 / len(few)  # multiply-adds
 
     # Checkpoints and warmed-up networks.
 
