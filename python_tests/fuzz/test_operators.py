@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import pytest
 import torch
 from fuzz_cases import (
     AROUND,
@@ -34,19 +33,32 @@ def test_losses(case, options, around):
     check_loss(case, options, around)
 
 
-@cases(4)
-@given(make_case(5, st.sampled_from([257, 509, 1024])), make_options(), AROUND)
+# The definition holds N matrices of C x C in float64, and several of each for its gradients.
+MANY = st.sampled_from([(5, 257, 20), (5, 509, 13), (3, 1024, 3), (1, 2999, 1), (1, 3000, 2)])
+
+
+@pytest.mark.slow
+@cases(6)
+@given(MANY.flatmap(lambda s: make_case(s[0], st.just(s[1]), s[2])), make_options(), AROUND)
 def test_losses_of_many_classes(case, options, around):
     check_loss(case, options, around)
+
+
+@pytest.mark.slow
+@cases(4)
+@given(MANY.flatmap(lambda s: make_case(s[0], st.just(s[1]), s[2])), AROUND)
+def test_posteriors_of_many_classes(case, around):
+    check_posterior(case, around, "noisy")
+    check_posterior(case, around, "clean")
 
 
 @cases(70)
 @given(make_case(), AROUND, st.sampled_from(["clean", "noisy", "matrix", "projection"]))
 def test_posteriors(case, around, which):
-    if which == "clean" and case.smoothing:
-        # 1/u enlarges the rounding of 1 − q in the gradient of a column u that is nearly zero.
-        case = replace(case, smoothing=0.1)
+    check_posterior(case, around, which)
 
+
+def check_posterior(case, around, which):
     def of(module):
         def clean(case):
             fixed = {"ignore_index": case.ignore_index, "smoothing": case.smoothing}
