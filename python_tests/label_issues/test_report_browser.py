@@ -216,6 +216,8 @@ def test_a_phone_needs_no_sideways_scrolling(browser, tmp_path, width, classes):
     names = NAMES if classes == 4 else [f"a-rather-long-class-name-{i}" for i in range(classes)]
     browser.open(write_report(contents(names=names), tmp_path / "report.html"), width)
     assert browser.run("document.documentElement.scrollWidth") <= width
+    rates = "document.getElementById('classes').closest('.scroll')"
+    assert browser.run(f"{rates}.scrollWidth <= {rates}.clientWidth")
 
 
 def test_what_gets_into_the_page_all_the_same_does_not_run(browser, page):

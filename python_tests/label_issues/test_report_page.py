@@ -104,10 +104,12 @@ def test_gallery_has_the_flagged_first_then_the_most_doubtful(write):
     assert "The 5 most doubtful of 9 flagged labels." in write(12, most_samples=5).words
 
 
-def test_a_doubt_without_another_label_is_not_shown(write):
+def test_a_doubt_without_a_likelier_label_is_not_shown(write):
     index = np.arange(8)
     page = write(8, suggested=np.where(index % 4 == 3, index % 4, (index + 1) % 4))
     assert len(page.data["samples"]) == 6
+    page = write(8, suggested_probability=np.where(index == 7, 0.01, 0.9))
+    assert [int(sample[0][4:7]) for sample in page.data["samples"]] == [0, 1, 2, 4, 5, 6, 3]
 
 
 def test_without_flags_there_is_no_gallery(write):

@@ -74,8 +74,9 @@ def make_gallery(contents: ReportContents, most_samples: int) -> Gallery:
     """
     flags = np.asarray(contents.is_label_issue)
     quality = np.asarray(contents.label_quality, dtype=float)
-    differs = np.asarray(contents.given) != np.asarray(contents.suggested)
-    chosen = np.flatnonzero(flags | differs) if flags.any() else np.empty(0, int)
+    likelier = np.asarray(contents.suggested_probability) > quality
+    likelier &= np.asarray(contents.given) != np.asarray(contents.suggested)
+    chosen = np.flatnonzero(flags | likelier) if flags.any() else np.empty(0, int)
     order = np.lexsort((chosen, quality[chosen], ~flags[chosen]))
     room = _MOST_PICTURE_BYTES
     samples = []
