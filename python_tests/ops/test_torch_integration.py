@@ -1,5 +1,6 @@
 """What torch expects of an operator: checks, compile, export, transforms, autocast, threads."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -103,6 +104,7 @@ def test_opcheck_of_backward_operators(device):
     torch.library.opcheck(ops.project_transition_backward, (matrix.clone(), matrix))
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs g++, none found")
 @each_device
 @each_loss
 @pytest.mark.parametrize("slack", [None, 0.02])

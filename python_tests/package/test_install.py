@@ -27,7 +27,8 @@ def probe(monkeypatch):
 
 @pytest.fixture
 def backend(probe, monkeypatch):
-    """The build backend with scikit-build-core, which only a build has, replaced."""
+    """The build backend with scikit-build-core and a compiler, which only a build has, replaced."""
+    monkeypatch.setenv("CXX", sys.executable)
     hooks = SimpleNamespace(
         build_sdist=None,
         get_requires_for_build_sdist=None,

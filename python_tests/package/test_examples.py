@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 FRAMEWORKS = {"with_lightning": "lightning", "with_hugging_face": "transformers"}
 FRAMEWORKS |= {"with_skorch": "skorch"}
 
