@@ -54,7 +54,7 @@ for count in (100, int(wrong.sum())):
     first = doubtful[:count]
     print(f"{wrong[first].float().mean():.0%} of the {count} most doubtful labels are wrong")
 
-figure = Figure(figsize=(8, 2), layout="constrained")
+figure = Figure(figsize=(8, 1.3), layout="constrained")
 for label, axes in enumerate(figure.subplots(1, 10)):
     sample = doubtful[noisy_labels[doubtful] == label][0]
     axes.imshow(pixels[sample].reshape(8, 8), cmap="gray_r")
