@@ -15,10 +15,9 @@ from ptd_ext.noise.labels import LabelNoise, load_noise
 from ptd_ext.train import data
 from ptd_ext.train.config.settings import Settings
 
-__all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise", "with_known_rate"]
+__all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise"]
 
 _FILES_LOOKED_AT = 300  # of a split: to read a million would take as long as an epoch
-_LEAVE_OUT = ("MentorNet", "Co-teaching", "Co-teaching+")
 _NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
 
 
@@ -258,20 +257,6 @@ def make_noise(dataset: data.DataSet, settings: Settings) -> LabelNoise:
         classes=dataset.classes,
         inputs=cast(Any, settings.noise_input),
     )
-
-
-def with_known_rate(settings: Settings, problem: Problem) -> Settings:
-    """With the rate of noise that was not made here, for methods that build on it."""
-    if problem.asked_rate is not None:
-        return settings
-    if problem.realised_rate is not None:
-        return settings.replace(rate=min(problem.realised_rate, 0.99))
-    if settings.forget_rate < 0 and settings.method in _LEAVE_OUT:
-        raise ValueError(
-            f"forget_rate must be given: {settings.method} leaves out a share of each batch, and "
-            "how many of these labels are wrong is not known."
-        )
-    return settings
 
 
 def _sample_shape(inputs: Any) -> torch.Size:

@@ -1,4 +1,4 @@
-"""Settings and data that cannot work together, told before anything is trained."""
+"""Checks that the settings can work with the data, before anything is trained."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.data.problem import Problem, with_known_rate
+from ptd_ext.train.data.problem import Problem
 from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.dmi import DeterminantInformation
 from ptd_ext.train.methods.registry import stages_of
@@ -17,7 +17,7 @@ __all__ = ["check_one_sample", "possible_stages", "smallest_batch"]
 
 def possible_stages(settings: Settings, problem: Problem) -> list[Stage]:
     """The stages of the method, or a sentence on why they cannot be trained on these data."""
-    settings = with_known_rate(settings, problem)
+    settings = _with_known_rate(settings, problem)
     if problem.classes < 2:
         raise ValueError(
             f"{problem.name} must have at least 2 classes to tell apart; it has {problem.classes}."
@@ -30,8 +30,26 @@ def possible_stages(settings: Settings, problem: Problem) -> list[Stage]:
                 f"determinant of fewer samples is always 0; got {stage.batch_size}."
             )
         if isinstance(stage, MentorNet):
+            _check_rate(settings, problem)
             _check_share(settings, min(stage.batch_size, problem.train_size))
     return found
+
+
+def _with_known_rate(settings: Settings, problem: Problem) -> Settings:
+    """The settings with the true rate of noise that was not made here, where it is known."""
+    if problem.asked_rate is not None or problem.realised_rate is None:
+        return settings
+    return settings.replace(rate=min(problem.realised_rate, 0.99))
+
+
+def _check_rate(settings: Settings, problem: Problem) -> None:
+    """Raise if a share of each batch is to be left out and the rate of the noise is not known."""
+    known = problem.asked_rate is not None or problem.realised_rate is not None
+    if settings.forget_rate < 0 and not known:
+        raise ValueError(
+            f"forget_rate must be given: {settings.method} leaves out a share of each batch, and "
+            "how many of these labels are wrong is not known."
+        )
 
 
 def _check_share(settings: Settings, batch: int) -> None:
