@@ -126,7 +126,7 @@ def main(argv: list[str] | None = None) -> None:
     if not arguments.dry_run:
         if not torch.cuda.is_available():
             sys.exit("No GPU was found. --dry-run tries this script on the CPU.")
-        if sentence := devices.refusal(torch.cuda.current_device()):
+        if sentence := devices.unsupported(torch.cuda.current_device()):
             sys.exit(sentence)
     sizes = [(n, c, PARTS) for c in arguments.classes for n in arguments.samples if n <= CLASSES[c]]
     bench = Bench(arguments.dry_run, arguments.repeats)

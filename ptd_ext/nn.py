@@ -51,7 +51,7 @@ class _TransitionLoss(nn.Module):
         if class_weight is not None:
             class_weight = class_weight.detach().clone()
         self.register_buffer("class_weight", class_weight)
-        # In the layout that the kernels read and write, like the parts.
+        # The slack has the layout that the kernels read and write, like the parts.
         slack = torch.zeros_like(self.parts[0] if parts.dim() == 3 else self.parts)
         self.register_parameter("slack", nn.Parameter(slack) if revision else None)
         self.reduction: Reduction = reduction

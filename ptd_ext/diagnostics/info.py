@@ -12,7 +12,7 @@ from ptd_ext import _C
 
 
 def collect() -> dict[str, Any]:
-    """What was built (see `ptd_ext._C.build_info`) and what it runs on, ready for JSON."""
+    """Describe the build (see `ptd_ext._C.build_info`) and the machine, ready for JSON."""
     usable = torch.cuda.is_available()
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {

@@ -83,7 +83,7 @@ OPERATORS: dict[str, Operator] = {
     ),
 }
 
-# What the report times: a GPU's sizes, then a CPU's.
+# The report times these operators at sizes for a GPU or for a CPU.
 TIMED = ("forward_loss", "reweight_loss", "clean_posterior", "noisy_posterior")
 TIMED_CASES = {
     "cuda": [Case(65536, 10, 20), Case(65536, 10, 20, 0.01), Case(8192, 100, 20)],
@@ -255,9 +255,9 @@ def choose_device() -> tuple[str, str]:
     """The device to test, and a sentence that says why it is that."""
     if not torch.cuda.is_available():
         return "cpu", "No GPU was found: these are the CPU kernels."
-    refusal = devices.refusal(torch.cuda.current_device())
-    if refusal is not None:
-        return "cpu", f"{refusal} These are the CPU kernels."
+    sentence = devices.unsupported(torch.cuda.current_device())
+    if sentence is not None:
+        return "cpu", f"{sentence} These are the CPU kernels."
     return "cuda", f"These are the CUDA kernels, on {torch.cuda.get_device_name()}."
 
 

@@ -34,7 +34,7 @@ class Rows:
         raise NotImplementedError
 
     def batches(self) -> Iterator[tuple[slice, Tensor]]:
-        """Where each batch lies among the rows, and the batch [n, D]. Valid until the next."""
+        """Yield the slice of rows that a batch has, and the batch [n, D], valid until the next."""
         raise NotImplementedError
 
     def take(self, indices: Tensor) -> Tensor:

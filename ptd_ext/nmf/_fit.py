@@ -1,4 +1,4 @@
-"""The turns of a fit, and what they leave behind."""
+"""The iterations of a fit, and their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ptd_ext.utils.progress import ProgressBar
 
 __all__ = ["Fit", "FitOptions"]
 
-# How far beyond the best parts the next weights are sought, in steps of the parts.
+# Momentum: the next weights are sought so far beyond the best parts, in steps of the parts.
 _FIRST_MOMENTUM, _MOST_MOMENTUM = 0.3, 1.0
 
 
@@ -63,24 +63,25 @@ class Fit:
         self.interrupted = False
 
     def run(self, effort: Effort, final: Effort) -> None:
-        """All turns, then final weights for the parts that came of them."""
+        """Run all iterations, then compute final weights for the parts."""
         settings = self._settings
-        turns = ProgressBar(range(1, settings.max_iter + 1), settings.progress, "SimplexNMF")
+        iterations = ProgressBar(range(1, settings.max_iter + 1), settings.progress, "SimplexNMF")
         try:
-            for turn in turns:
-                (self._turn if self.objectives else self._first_turn)(effort)
-                self.n_iter = turn
-                turns.tell(error=f"{self.error.min().sqrt():.6g}")
+            for iteration in iterations:
+                (self._iterate if self.objectives else self._first_iteration)(effort)
+                self.n_iter = iteration
+                iterations.tell(error=f"{self.error.min().sqrt():.6g}")
                 if self._has_converged():
                     break
             self._finish(final)
         except KeyboardInterrupt:
             self.interrupted = True
             warnings.warn(
-                f"Interrupted: SimplexNMF keeps what {self.n_iter} turns have found.", stacklevel=4
+                f"Interrupted: SimplexNMF keeps the result of {self.n_iter} iterations.",
+                stacklevel=4,
             )
         finally:
-            turns.close()
+            iterations.close()
 
     def best(self) -> int:
         """The factorisation of the least objective."""
@@ -88,7 +89,7 @@ class Fit:
         objective = self.error + penalty
         return int(objective.nan_to_num(torch.inf).argmin())
 
-    def _first_turn(self, effort: Effort) -> None:
+    def _first_iteration(self, effort: Effort) -> None:
         sums, spread = weight_sweep(
             self._rows, self.parts, self.weights, effort, self._centre, self._spare
         )
@@ -99,11 +100,11 @@ class Fit:
         self.objectives.append(self._objective(sums, self.parts))
         self._accept(sums, self._best_parts(sums))
 
-    def _turn(self, effort: Effort) -> None:
+    def _iterate(self, effort: Effort) -> None:
         """Weights for parts a little beyond the last ones, on the way they went; then best parts.
 
-        Turns alone crawl along narrow valleys. Beyond the best parts the objective is no longer
-        sure to fall, so that a factorisation for which it rose takes the plain turn instead.
+        Plain iterations crawl along narrow valleys. Beyond the best parts the objective may rise;
+        a factorisation for which it does takes the plain iteration instead.
         """
         ahead = self._momentum[:, None, None] * (self.parts - self._before).double()
         sums = self._sweep((self.parts + ahead).to(self.parts.dtype), effort)

@@ -1,4 +1,4 @@
-"""Where a factorisation starts: rows of the data that lie far apart, as in k-means++."""
+"""Initial parts: rows of the data that lie far apart, as in k-means++."""
 
 from __future__ import annotations
 

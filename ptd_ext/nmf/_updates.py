@@ -19,7 +19,7 @@ __all__ = ["Effort", "Sums", "squared_error", "weight_problem", "weight_sweep"]
 
 
 class Effort(NamedTuple):
-    """What a weight step may cost: see :func:`ptd_ext.simplex_weights`."""
+    """Limits of a weight step: see :func:`ptd_ext.simplex_weights`."""
 
     steps: int
     tolerance: float
@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def zeros(cls, parts: Tensor) -> Sums:
-        """Of no rows."""
+        """Return the sums over no rows."""
         batch, count, features = parts.shape
 
         def zeros(*shape: int) -> Tensor:
@@ -52,8 +52,8 @@ class Sums(NamedTuple):
     def best_parts(self, parts: Tensor, compactness: float = 0.0) -> Tensor:
         """The W of the least ‖X − hW‖² + λ‖W − x̄‖² + ε‖W − parts‖².
 
-        From (hᵀh + (λ + ε) I) W = hᵀX + λx̄ + ε·parts. ε is the rounding error of hᵀh. It decides
-        only what the data leave open, such as a part that no row uses, and leaves that as it is; so
+        From (hᵀh + (λ + ε) I) W = hᵀX + λx̄ + ε·parts. ε is the rounding error of hᵀh. It matters
+        only where the data leave W open, as for a part that no row uses, which stays as it is. So
         the objective never rises.
         """
         old = parts.double()
@@ -90,7 +90,7 @@ class Sums(NamedTuple):
 
 
 def weight_problem(parts: Tensor) -> tuple[WeightProblem, Tensor]:
-    """What a weight step needs of W [B, R, D]: the problem, and V [D, B·R] with b = XV.
+    """Prepare a weight step from W [B, R, D]: the problem, and V [D, B·R] with b = XV.
 
     Rows of h sum to one, so W and X may both be moved by the mean part w̄: V holds W − w̄, and the
     part of b that does not depend on X, −(W − w̄)w̄, is in the problem.

@@ -24,10 +24,10 @@ _MOST_PARTS = 256
 class SimplexNMF(Params):
     """X ≈ hW with parts W of free sign and every row of h on the simplex.
 
-    Minimises ‖X − hW‖² by turns: all of W at once, from (hᵀh + εI) W = hᵀX; and for every row of h
-    some steps of :func:`ptd_ext.simplex_weights`, for parts moved a little further the way they
-    went, which saves many turns. The error never rises. Each row is a weighted mean of the parts,
-    and a new row gets its weights from :meth:`transform`.
+    Minimises ‖X − hW‖² by two alternating steps: all of W at once, from (hᵀh + εI) W = hᵀX; and for
+    every row of h some steps of :func:`ptd_ext.simplex_weights`, for parts moved a little further
+    in the direction of their last step, which saves many iterations. The error never rises. Each
+    row is a weighted mean of the parts, and a new row gets its weights from :meth:`transform`.
 
     Parts further apart than need be serve the data as well, so that they are not determined by the
     error alone. ``compactness`` λ adds λN/R · ‖W − x̄‖² to it, x̄ the mean of the data: of parts that
@@ -42,12 +42,12 @@ class SimplexNMF(Params):
 
     Args:
         n_parts: R, up to 256.
-        max_iter: the most turns.
-        tol: stops when a turn lowers the objective by less than this share of what it was at first;
-            0 never stops early.
+        max_iter: the largest number of iterations.
+        tol: stops when an iteration lowers the objective by less than this share of what it was at
+            first; 0 never stops early.
         compactness: λ, see above.
         n_init: so many factorisations from different starts, side by side; the best is kept.
-        inner_steps: steps of each row's weights in a turn.
+        inner_steps: steps of each row's weights in an iteration.
         transform_steps: the most steps for final weights.
         weight_tol: weights are final when a step of theirs is no longer than this.
         forget_factor: in ``partial_fit``, the share of their importance that rows seen before keep
@@ -63,8 +63,8 @@ class SimplexNMF(Params):
     Attributes:
         components_: W, [R, D].
         reconstruction_err_: ‖X − hW‖, the Frobenius norm.
-        objectives_: the objective after the weights of the first turn, then after each turn.
-        n_iter_: turns taken.
+        objectives_: the objective after the weights of the first iteration, then after each one.
+        n_iter_: the number of iterations.
         interrupted_: whether Ctrl-C ended the last ``fit``.
         n_features_in_: D.
     """

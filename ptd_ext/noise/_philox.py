@@ -25,7 +25,7 @@ _ROUNDS = 10
 
 
 def check_seed(seed: int) -> int:
-    """The seed as an int; refuses what is not a whole number of 64 bits."""
+    """The seed as an int; raises for what is not a whole number of 64 bits."""
     try:
         number = operator.index(seed)
     except TypeError:

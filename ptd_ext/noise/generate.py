@@ -102,7 +102,7 @@ def instance_dependent_noise(
 def symmetric_noise(
     labels: Any, rate: float, *, seed: int, classes: int | None = None, ids: Any = None
 ) -> LabelNoise:
-    """With probability `rate` the label is wrong, and then any other one: p_k = rate/(C − 1).
+    """Replace a label, with probability `rate`, by any other one: p_k = rate/(C − 1).
 
     Arguments as in :func:`instance_dependent_noise`.
     """
@@ -117,7 +117,7 @@ def symmetric_noise(
 def pairwise_noise(
     labels: Any, rate: float, *, seed: int, classes: int | None = None, ids: Any = None
 ) -> LabelNoise:
-    """With probability `rate` the label is the next class, y + 1 modulo C.
+    """Replace a label, with probability `rate`, by the next class, y + 1 modulo C.
 
     Arguments as in :func:`instance_dependent_noise`.
     """
@@ -198,5 +198,5 @@ def _check_fraction(value: float, name: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """As numbers and lists, for the file."""
+    """Convert to numbers and lists, for the file."""
     return torch.as_tensor(value, dtype=torch.float64).tolist()

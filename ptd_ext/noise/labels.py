@@ -70,7 +70,7 @@ def save_noise(noise: LabelNoise, path: str | PathLike[str]) -> None:
 
 
 def load_noise(path: str | PathLike[str]) -> LabelNoise:
-    """Read what :func:`save_noise` wrote; a wrong or damaged file is refused with a sentence."""
+    """Read what :func:`save_noise` wrote; raises ValueError for a wrong or damaged file."""
     tensors, about = files.read(path, _FORMAT, _TENSORS)
     try:
         return _checked(tensors, about)

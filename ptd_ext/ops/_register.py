@@ -1,4 +1,4 @@
-"""What torch has to know of the operators besides their kernels: shapes, gradients, vmap.
+"""Registers the shapes, the gradients and the vmap rules of the operators with torch.
 
 Each differentiable operator takes some tensors, then options, and returns its result followed by
 what its backward operator wants back:
@@ -35,7 +35,7 @@ class FusedOp:
         self.define = define  # (*tensors, *options) -> result, in plain torch
         self.forward_op = getattr(torch.ops.ptd_ext, name).default
         self.backward_op = getattr(torch.ops.ptd_ext, f"{name}_backward").default
-        # Where the differentiable tensors stand among the arguments.
+        # Positions of the differentiable tensors among the arguments.
         self.positions = tuple(tensors.index(tensor) for tensor in DIFFERENTIABLE)
 
 

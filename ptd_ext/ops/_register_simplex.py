@@ -1,4 +1,4 @@
-"""What torch has to know of the operators on the simplex: shapes, gradients, vmap."""
+"""Registers the shapes, the gradients and the vmap rules of the operators on the simplex."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ def _register_projection() -> None:
 
 
 def _register_weights() -> None:
-    def refuse(ctx: Any, grad: Tensor) -> None:
+    def not_differentiable(ctx: Any, grad: Tensor) -> None:
         raise RuntimeError(NOT_DIFFERENTIABLE)
 
     def fake(contraction, step, shift, linear, start, steps, tolerance):
         return linear.new_empty(linear.shape)
 
     torch.library.register_fake("ptd_ext::simplex_weights", fake)
-    torch.library.register_autograd("ptd_ext::simplex_weights", refuse)
+    torch.library.register_autograd("ptd_ext::simplex_weights", not_differentiable)
 
 
 def _register_least_squares() -> None:
-    def refuse(ctx: Any, grad: Tensor) -> None:
+    def not_differentiable(ctx: Any, grad: Tensor) -> None:
         raise RuntimeError("simplex_least_squares is not differentiable: detach its inputs.")
 
     name = "ptd_ext::simplex_least_squares"
     torch.library.register_fake(name, lambda gram, right: right.new_empty(right.shape))
-    torch.library.register_autograd(name, refuse)
+    torch.library.register_autograd(name, not_differentiable)

@@ -29,7 +29,7 @@ FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def check_tensors(**arguments: Any) -> None:
-    """Refuse arrays and lists, as torch's own functions do, and say what to pass instead."""
+    """Raise for arrays and lists, as torch's own functions do, and say what to pass instead."""
     for name, value in arguments.items():
         if value is not None and not isinstance(value, Tensor):
             kind = type(value)
@@ -40,19 +40,19 @@ def check_tensors(**arguments: Any) -> None:
 
 
 def check_reduction(reduction: str) -> None:
-    """Refuse what F.cross_entropy would."""
+    """Raise for a reduction that F.cross_entropy does not have."""
     if reduction not in REDUCTIONS:
         raise ValueError(f'reduction must be "none", "mean" or "sum"; got {reduction!r}.')
 
 
 def check_smoothing(smoothing: float) -> None:
-    """Refuse an ε that is no share."""
+    """Raise for an ε outside 0 … 1."""
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must be at least 0 and less than 1; got {smoothing}.")
 
 
 def check_importance(importance: str, max_importance: float | None) -> None:
-    """Refuse options that reweight_loss does not have."""
+    """Raise for options that reweight_loss does not have."""
     if importance not in ("detached", "attached"):
         raise ValueError(f'importance must be "detached" or "attached"; got {importance!r}.')
     if max_importance is not None and not max_importance > 0:
@@ -82,31 +82,31 @@ def check_transition(weights: Tensor | None, parts: Tensor, slack: Tensor | None
 
 
 def validate_batch(weights: Tensor | None, parts: Tensor, slack: Tensor | None) -> None:
-    """Refuse weights and parts whose rows are not on the simplex, and non-finite slack."""
+    """Raise for weights and parts whose rows are not on the simplex, and non-finite slack."""
     if torch.compiler.is_compiling():
         raise ValueError(
             "validate=True reads values, which torch.compile cannot: leave it out there."
         )
     if weights is not None:
-        _refuse(weights, ~torch.isfinite(weights) | (weights < 0), "weights", "finite and >= 0")
-        _refuse_sums(weights, "weights")
-    _refuse(parts, ~torch.isfinite(parts) | (parts < 0), "parts", "finite and >= 0")
-    _refuse_sums(parts, "parts")
+        _raise_for(weights, ~torch.isfinite(weights) | (weights < 0), "weights", "finite and >= 0")
+        _check_sums(weights, "weights")
+    _raise_for(parts, ~torch.isfinite(parts) | (parts < 0), "parts", "finite and >= 0")
+    _check_sums(parts, "parts")
     if slack is not None:
-        _refuse(slack, ~torch.isfinite(slack), "slack", "finite")
+        _raise_for(slack, ~torch.isfinite(slack), "slack", "finite")
 
 
 def validate_labels(noisy_labels: Tensor, logits: Tensor, ignore_index: int) -> None:
-    """Refuse labels outside 0 … C−1 other than `ignore_index`."""
+    """Raise for labels outside 0 … C−1 other than `ignore_index`."""
     if logits.dim() != 2:
         return  # the operator says so
     classes = logits.shape[1]
     bad = (noisy_labels < 0) | (noisy_labels >= classes)
     bad &= noisy_labels != ignore_index
-    _refuse(noisy_labels, bad, "noisy_labels", f"0 to {classes - 1} or ignore_index")
+    _raise_for(noisy_labels, bad, "noisy_labels", f"0 to {classes - 1} or ignore_index")
 
 
-def _refuse_sums(tensor: Tensor, name: str) -> None:
+def _check_sums(tensor: Tensor, name: str) -> None:
     """Rows must sum to one, up to the rounding of their type and what estimates leave."""
     if tensor.dim() == 0 or tensor.shape[-1] == 0:
         return  # the operator says so
@@ -123,7 +123,7 @@ def _refuse_sums(tensor: Tensor, name: str) -> None:
     )
 
 
-def _refuse(tensor: Tensor, bad: Tensor, name: str, expected: str) -> None:
+def _raise_for(tensor: Tensor, bad: Tensor, name: str, expected: str) -> None:
     if not bad.any():
         return
     where = bad.nonzero()[0].tolist()

@@ -1,4 +1,4 @@
-"""Whether a tensor's device can run this build's kernels, said before one is launched."""
+"""Checks that a tensor's device can run this build's kernels, before one is launched."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["check_device"]
 
 
 def check_device(logits: Tensor) -> None:
-    """Raise RuntimeError with a sentence that says what to do, if `logits` lie where none runs.
+    """Raise RuntimeError with a sentence that says what to do, if no kernel runs on that device.
 
     Costs nothing for a tensor on the CPU, and one look into a dictionary for one on a GPU.
     """
     if logits.is_cpu or torch.compiler.is_compiling() or not logits.is_cuda:
         return
-    sentence = refusal(logits.device.index)
+    sentence = unsupported(logits.device.index)
     if sentence is not None:
         raise RuntimeError(sentence)
 
 
 @functools.cache
-def refusal(index: int) -> str | None:
+def unsupported(index: int) -> str | None:
     """Why this GPU cannot run the kernels, or None; a GPU does not change while a process runs."""
     build = _C.build_info()
     if not build["cuda"]:
@@ -47,7 +47,7 @@ def refusal(index: int) -> str | None:
 
 
 def is_covered(capability: tuple[int, int], archs: Sequence[str]) -> bool:
-    """Whether kernels built for `archs` run on a GPU of this compute capability.
+    """Return True if kernels built for `archs` run on a GPU of this compute capability.
 
     Machine code runs within its major version, from its minor version on. The newest architecture
     is also there as PTX, which the driver compiles for any later one.

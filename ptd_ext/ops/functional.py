@@ -273,7 +273,7 @@ def _transition(
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
-    """To the type the logits are accumulated in; estimates made with NumPy come in float64."""
+    """Cast to the type the logits are accumulated in; estimates made with NumPy are float64."""
     if tensor.dtype not in FLOATING:
         raise TypeError(
             f"{name} must be float32, float64, float16 or bfloat16; got {tensor.dtype}."
@@ -317,7 +317,7 @@ def _direct(op: FusedOp) -> Callable[..., Tensor]:
 
 
 class _Projection(torch.autograd.Function):
-    """project_transition; unlike the bare operator it refuses forward-mode differentiation."""
+    """project_transition; unlike the bare operator it raises in forward-mode differentiation."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ def simplex_weights(
     steps: int = 10,
     tolerance: float = 0.0,
 ) -> Tensor:
-    """For every row b of ``linear``: min ½ hGhᵀ − b·h over h ≥ 0, Σh = 1.
+    """Solve min ½ hGhᵀ − b·h over h ≥ 0, Σh = 1 for every row b of ``linear``.
 
     With G = WWᵀ and b = xWᵀ that is the nearest point to x among the mixtures hW. Accelerated
     projected-gradient steps with the exact projection; no step makes a row's objective rise. Rows
@@ -131,7 +131,7 @@ def eigenvalue_bound(matrix: Tensor, squarings: int = 4) -> Tensor:
 
 
 class _Projection(torch.autograd.Function):
-    """simplex_projection; unlike the bare operator it refuses forward-mode differentiation."""
+    """simplex_projection; unlike the bare operator it raises in forward-mode differentiation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

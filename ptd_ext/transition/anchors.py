@@ -56,7 +56,7 @@ def find_anchors(
     band: tuple[float, float] = (97.0, 99.0),
     count: int | None = None,
 ) -> Anchors:
-    """For every class i, samples whose P(Ȳ = i | x) is large; their ids, never their positions.
+    """Find, for every class i, samples whose P(Ȳ = i | x) is large; returns their ids.
 
     Neither the order of the samples nor ties change what is found.
 
@@ -120,7 +120,7 @@ def class_transition(
 
 
 def anchor_positions(anchors: Anchors | Sequence[Any], ids: Tensor, classes: int) -> list[Tensor]:
-    """Where in `ids` the anchors of every class stand."""
+    """Return the indices in `ids` of every class's anchors."""
     if len(anchors) != classes:
         raise ValueError(f"anchors must be given for all {classes} classes; got {len(anchors)}.")
     found, ordered = [], ids.sort()

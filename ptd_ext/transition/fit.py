@@ -19,7 +19,7 @@ from ptd_ext.utils.threads import threads_for, using
 
 __all__ = ["RIDGE", "Diagnosis", "PartFit", "fit_part_transitions"]
 
-# Without a pull, parts fit the anchors that are of another class.
+# Without a ridge, parts fit the anchors that are of another class.
 RIDGE = 0.1
 
 _NUMBERS = 1 << 23  # posteriors of anchors that are worked on at a time
@@ -131,7 +131,7 @@ def _fit_classes(
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is known of every class's row, one entry per class.
+    """The evidence for every class's row, one entry per class.
 
     Attributes:
         anchors: how many were used.
@@ -186,7 +186,7 @@ class PartFit:
     ridge: float
 
     def diagnose(self) -> Diagnosis:
-        """How well the anchors determine every class's row; warns where they do not."""
+        """Report how well the anchors determine every class's row; warns where they do not."""
         parts = len(self.parts)
         condition, rank, effective = [], [], []
         for values, count in zip(self.singular_values, self.counts, strict=True):

@@ -44,7 +44,7 @@ class LinearGate:
                 raise ValueError(f"gate {name} must be [{length}]; got {list(shape)}.")
 
     def tensors(self) -> dict[str, Tensor]:
-        """By name."""
+        """The tensors by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to(self, *args: Any, **options: Any) -> LinearGate:

@@ -55,7 +55,7 @@ class LearnedParts:
     epochs: int
 
     def transition(self, **about: Any) -> PartTransition:
-        """To save, load, and apply to new features."""
+        """The model, to save, to load and to apply to new features."""
         return PartTransition(self.parts, gate=self.gate, about=about)
 
     def summary(self) -> TransitionSummary:

@@ -1,4 +1,4 @@
-"""How near an estimated T(x) comes to the rows that the noise was drawn from."""
+"""The error of an estimated T(x), against the rows that the noise was drawn from."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def approximation_error(
 
 
 def _project(row: Tensor) -> Tensor:
-    """As :func:`ptd_ext.project_transition` does it, for rows that are no square matrix."""
+    """Do as :func:`ptd_ext.project_transition`, for rows that are no square matrix."""
     row = row.clamp(min=0)
     total = row.sum(-1, keepdim=True)
     return torch.where(total > 0, row / total, 1 / row.shape[-1])

@@ -119,7 +119,7 @@ class PartTransition:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> PartTransition:
-        """Read what :meth:`save` wrote; a wrong or damaged file is refused with a sentence."""
+        """Read what :meth:`save` wrote; raises ValueError for a wrong or damaged file."""
         tensors, about = files.read(path, _FORMAT, ("parts",))
         try:
             basis, slack = tensors.get("basis"), tensors.get("slack")

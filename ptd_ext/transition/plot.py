@@ -1,4 +1,4 @@
-"""What the parts look like (appendix F of the paper).
+"""Pictures of the parts (appendix F of the paper).
 
 Parts of deep features cannot be looked at. The raw observations X that have the same weights h are
 made of parts V that can: min ‖X − h V‖², an ordinary least-squares problem.

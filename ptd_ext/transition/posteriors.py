@@ -85,7 +85,7 @@ class Posteriors:
         return len(self.ids)
 
     def columns(self) -> Iterator[tuple[slice, Tensor]]:
-        """Where each batch lies among the samples, and its columns [C, n]."""
+        """Yield the slice of the samples that a batch has, and its columns [C, n]."""
         for at, rows in self._rows.batches():
             columns = rows.T.contiguous()
             _check(columns, torch.arange(at.start, at.stop))
@@ -100,7 +100,7 @@ class Posteriors:
 
 
 def _is_stream(posteriors: Any) -> bool:
-    """Whether these are batches, of which a sequence would be several posteriors."""
+    """True for batches of one posterior; a sequence is several posteriors."""
     if callable(posteriors) and not hasattr(posteriors, "ndim"):
         return True
     known = isinstance(posteriors, (Tensor, Sequence)) or hasattr(posteriors, "__array__")

@@ -28,7 +28,7 @@ class Ranks:
 
     @classmethod
     def of_group(cls, group: Any) -> Ranks:
-        """Of a process group or of "world"; without a group, this process alone."""
+        """The ranks of a process group or of "world"; without a group, this process alone."""
         if group is None:
             return cls()
         if not dist.is_available() or not dist.is_initialized():
@@ -41,7 +41,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes and prints."""
+        """True for the process that writes and prints."""
         return self.rank == 0
 
     def share(self, ids: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class Ranks:
         return words[0]
 
     def wait(self) -> None:
-        """Until all ranks are here."""
+        """Wait until all ranks are here."""
         if self.size > 1:
             dist.barrier(self.group)
 

@@ -17,7 +17,7 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def as_ids(ids: Any, samples: int, device: torch.device) -> Tensor:
-    """Int64 ids [N] on `device`, arange by default; refuses negative and repeated ones."""
+    """Int64 ids [N] on `device`, arange by default; raises for negative and repeated ones."""
     if ids is None:
         return torch.arange(samples, device=device)
     ids = _whole_numbers(ids, "ids").to(device)
@@ -65,7 +65,7 @@ def as_rows(rows: Any, name: str, columns: str = "C") -> Tensor:
 def positions(
     wanted: Tensor, ids: Tensor, name: str, sorted_ids: tuple[Tensor, Tensor] | None = None
 ) -> Tensor:
-    """Where in `ids` each of `wanted` stands; refuses ids that are not there.
+    """Return the index in `ids` of each of `wanted`; raises for ids that are not there.
 
     `sorted_ids` is `ids.sort()`, for those who have it.
     """

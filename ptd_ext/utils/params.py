@@ -39,7 +39,7 @@ class Params:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn wants to know before it takes an estimator into a pipeline."""
+        """Tags that scikit-learn reads before it takes an estimator into a pipeline."""
         from sklearn.utils import Tags, TargetTags, TransformerTags
 
         return Tags(

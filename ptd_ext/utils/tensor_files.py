@@ -35,7 +35,7 @@ def write(
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    # Clones, because safetensors refuses tensors that share memory.
+    # Clones, because safetensors takes no tensors that share memory.
     tensors = {
         name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, t in tensors.items()

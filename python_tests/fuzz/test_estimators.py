@@ -29,17 +29,17 @@ def assert_on_the_simplex(rows, close=1e-5):
                                atol=close)  # fmt: skip
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """A ValueError that is one of our own sentences."""
 
 
 @contextlib.contextmanager
-def refusals():
+def rejections():
     """Tells our own sentences from errors that torch or Python raise."""
     try:
         yield
     except ValueError as error:
-        raise (Refused if str(error).endswith(".") else AssertionError)(str(error)) from error
+        raise (Rejected if str(error).endswith(".") else AssertionError)(str(error)) from error
 
 
 SCALES = st.sampled_from([1e-40, 1e-3, 1.0, 1e3, 1e38])
@@ -104,7 +104,7 @@ def test_simplex_nmf(seed, rows, features, parts, dtype, kind):
         with pytest.raises(ValueError, match="NaN"):
             nmf.fit_transform(x)
         return
-    with contextlib.suppress(Refused), refusals():
+    with contextlib.suppress(Rejected), rejections():
         nmf.fit(x)
     if not hasattr(nmf, "components_"):
         return  # more parts than samples, say
@@ -145,7 +145,7 @@ def test_find_anchors(seed, samples, classes, dtype, scale, has_ids):
     posterior = numbers(seed, samples, classes, scale=scale).softmax(-1).to(dtype)
     ids = torch.randperm(samples) + 1000 if has_ids else torch.arange(samples)
     anchors = None
-    with contextlib.suppress(Refused), refusals():
+    with contextlib.suppress(Rejected), rejections():
         anchors = ptd_ext.find_anchors(posterior, **{"ids": ids} if has_ids else {})
     if anchors is None:
         return

@@ -65,11 +65,11 @@ def test_both_steps_are_optimal(dtype, device):
 def test_error_never_rises(noise, dtype):
     x = mixtures(noise=noise, parts=6)[0].to(dtype)
     errors = []
-    for turns in range(1, 25):
-        model = SimplexNMF(6, random_state=3, max_iter=turns, tol=0)
+    for iterations in range(1, 25):
+        model = SimplexNMF(6, random_state=3, max_iter=iterations, tol=0)
         weights = model.fit_transform(x)
         errors.append(squared(x.double(), weights.double(), model.components_.double()))
-        assert model.n_iter_ == turns
+        assert model.n_iter_ == iterations
     rounding = 1e-12 if dtype is torch.float64 else 1e-6
     drops = -np.diff(errors)
     assert (drops >= -rounding * errors[0]).all()
@@ -82,7 +82,7 @@ def test_error_never_rises(noise, dtype):
     assert model.reconstruction_err_ == pytest.approx(errors[-1] ** 0.5, rel=1e-4, abs=1e-6)
 
 
-def test_going_beyond_saves_turns(monkeypatch):
+def test_going_beyond_saves_iterations(monkeypatch):
     x = mixtures(rows=1000, features=30, parts=8, noise=0.3)[0]
     reached = {}
     for momentum in (0.0, _nmf_fit._FIRST_MOMENTUM):
@@ -91,11 +91,11 @@ def test_going_beyond_saves_turns(monkeypatch):
         reached[momentum] = nmf.objectives_
     plain, beyond = reached.values()
     assert beyond[-1] < plain[-1]
-    assert sum(error > plain[-1] for error in beyond) < 20  # turns, of 25
+    assert sum(error > plain[-1] for error in beyond) < 20  # iterations, of 25
 
 
 def test_going_too_far_is_taken_back(monkeypatch):
-    """Side by side, some factorisations take the plain turn and others do not."""
+    """Side by side, some factorisations take the plain iteration and others do not."""
     x = mixtures(rows=300, features=20, parts=6, noise=0.3)[0]
     sweeps, sweep = [], _nmf_fit.weight_sweep
     monkeypatch.setattr(
@@ -106,7 +106,7 @@ def test_going_too_far_is_taken_back(monkeypatch):
     options = {"max_iter": 15, "tol": 0, "random_state": 0}
     nmf = SimplexNMF(6, n_init=3, **options)
     weights = nmf.fit_transform(x)
-    assert len(sweeps) > 15 + 1  # the turns and the final weights
+    assert len(sweeps) > 15 + 1  # the iterations and the final weights
     objectives = np.array(nmf.objectives_)
     assert (np.diff(objectives) <= 1e-6 * objectives[0]).all()
     error = squared(x, torch.as_tensor(weights), torch.as_tensor(nmf.components_))
@@ -116,7 +116,7 @@ def test_going_too_far_is_taken_back(monkeypatch):
 
 def test_single_precision_finds_what_double_finds():
     x, _ = mixtures(noise=0.3)
-    # Later turns gain less than the rounding error of the objective in single precision.
+    # Later iterations gain less than the rounding error of the objective in single precision.
     double, single = (SimplexNMF(4, random_state=0, max_iter=15, tol=0) for _ in range(2))
     weights = double.fit_transform(x)
     assert (single.fit_transform(x.float()).double() - weights).abs().max() < 2e-3

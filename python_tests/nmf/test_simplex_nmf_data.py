@@ -1,4 +1,4 @@
-"""SimplexNMF: where its data may come from, what comes back, and what it refuses."""
+"""SimplexNMF: where its data may come from, what comes back, and what it rejects."""
 
 import subprocess
 import sys
@@ -159,7 +159,7 @@ def test_rows_that_change_between_passes():
         SimplexNMF(4).fit(lambda: iter([x[: next(lengths)]]))
 
 
-def test_sparse_data_are_refused():
+def test_sparse_data_are_rejected():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(TypeError, match="X is sparse"):
         SimplexNMF(2).fit(sparse.eye(4).tocsr())
@@ -177,7 +177,9 @@ def test_interrupt_keeps_what_there_is():
         yield x[200:]
 
     model = SimplexNMF(4, **OPTIONS)
-    with pytest.warns(UserWarning, match="Interrupted: SimplexNMF keeps what [0-9] turns"):
+    with pytest.warns(
+        UserWarning, match="Interrupted: SimplexNMF keeps the result of [0-9] iterations"
+    ):
         weights = model.fit_transform(batches)
     assert 0 < model.n_iter_ < 12
     assert model.reconstruction_err_ == model.objectives_[-1] ** 0.5

@@ -27,9 +27,9 @@ def built(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla V100")
         return asked
 
-    devices.refusal.cache_clear()
+    devices.unsupported.cache_clear()
     yield pretend
-    devices.refusal.cache_clear()
+    devices.unsupported.cache_clear()
 
 
 def test_cpu_tensors_ask_nothing(built):

@@ -93,7 +93,7 @@ def test_repr():
     assert "parts=1" in repr(ptd_ext.ReweightLoss(torch.eye(3), max_importance=2.0))
 
 
-def test_bad_options_are_refused_at_once():
+def test_bad_options_are_rejected_at_once():
     for options, sentence in (
         ({"reduction": "avg"}, "reduction must be"),
         ({"smoothing": 2.0}, "smoothing must be"),

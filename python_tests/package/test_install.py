@@ -133,7 +133,7 @@ def test_isa_that_does_not_exist():
 
 
 @pytest.mark.parametrize("asked", ["avx2", "avx512"])
-def test_isa_is_used_or_refused(asked):
+def test_isa_is_used_or_rejected(asked):
     answer = selected_isa(asked)
     assert answer.stdout.strip() == asked or f"PTD_EXT_CPU_ISA={asked} cannot" in answer.stderr
 

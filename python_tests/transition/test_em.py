@@ -1,4 +1,4 @@
-"""TransitionEM: the fused pass against the plain one, what it learns, and what it refuses."""
+"""TransitionEM: the fused pass against the plain one, what it learns, and what it rejects."""
 
 import pytest
 import torch

@@ -126,7 +126,7 @@ def test_gate_is_checked():
         ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.full((4,), torch.inf))
 
 
-def test_file_with_half_a_gate_is_refused(tmp_path):
+def test_file_with_half_a_gate_is_rejected(tmp_path):
     from ptd_ext.utils import tensor_files
 
     path = tmp_path / "half.safetensors"

@@ -104,7 +104,7 @@ def test_approximation_error_of_the_truth_is_zero():
     )
 
 
-def test_approximation_error_refuses():
+def test_approximation_error_raises():
     rows, labels = torch.rand(50, 3), torch.arange(50) % 3
     for arguments, sentence in (
         ((rows, labels, WEIGHTS, PARTS[0]), r"parts must be \[R, 3, 3\]; got \[3, 3\]"),

@@ -57,7 +57,7 @@ def test_interrupted_factorisation(four_threads, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ptd_ext.nmf._fit.Fit._first_turn", interrupt)
+    monkeypatch.setattr("ptd_ext.nmf._fit.Fit._first_iteration", interrupt)
     with pytest.warns(UserWarning, match="Interrupted"):
         ptd_ext.SimplexNMF(3, random_state=0).fit(torch.rand(50, 4))
     assert torch.get_num_threads() == 4

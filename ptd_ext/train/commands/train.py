@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def parser_of_train() -> argparse.ArgumentParser:
-    """With a flag for every setting."""
+    """Make the parser, with a flag for every setting."""
     parser = argparse.ArgumentParser(
         prog="ptd-ext train",
         description=DESCRIPTION,

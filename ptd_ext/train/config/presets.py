@@ -1,4 +1,4 @@
-"""Which settings a data set and a preset ask for, and how settings are layered.
+"""Presets: the settings of each data set and schedule, and how settings are layered.
 
 The paper gives the networks, the number of parts comes from the authors' code, and the baselines'
 figures from their reference implementations. "fast" shortens every schedule to minutes on a CPU.

@@ -128,7 +128,9 @@ class Settings:
         "pull of Eq. 4 towards the class-dependent row, per anchor: without it parts fit the "
         "anchors that are of another class",
     )
-    nmf_turns: int = _setting(100, "transition", "at most, of the factorisation into parts")
+    nmf_iterations: int = _setting(
+        100, "transition", "largest number, of the factorisation into parts"
+    )
     start: str = _setting(
         "auto",
         "transition",
@@ -285,7 +287,7 @@ _POSITIVE = [
     "learned_epochs",
     "learned_lr",
     "lr",
-    "nmf_turns",
+    "nmf_iterations",
     "parts",
     "posterior_epochs",
     "warm_up_epochs",

@@ -109,7 +109,7 @@ def write_settings(settings: Settings, path: str | Path) -> None:
 def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
-    # What JSON writes for texts, numbers and truths is TOML too, but for the sign of non-numbers.
+    # Texts, numbers and booleans look the same in JSON and TOML, except for NaN and infinity.
     return json.dumps(value)
 
 

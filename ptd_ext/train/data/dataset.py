@@ -1,4 +1,4 @@
-"""What every data set is to the training: inputs, labels, and where noise is computed from."""
+"""A data set as training sees it: inputs, labels, and the features that noise depends on."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ptd_ext.utils.bounded_files import ContentError, check_size, reading
 
 __all__ = ["ImageFiles"]
 
-# What the usual evaluation of ImageNet networks does: shorter side 256, the middle 224 × 224.
+# The usual evaluation of ImageNet networks: shorter side 256, centre crop of 224 × 224.
 CROP = 224
 RESIZED = 256
 # Pillow only warns of sizes like this; a file of a few kilobytes can claim gigabytes.

@@ -37,13 +37,13 @@ class Inputs:
         return len(self.stored) if self.positions is None else len(self.positions)
 
     def to(self, device: torch.device) -> Inputs:
-        """With the samples on a device, unless they are files."""
+        """Return a copy with the samples on a device, unless they are files."""
         stored = self.stored.to(device) if isinstance(self.stored, Tensor) else self.stored
         return Inputs(stored, self.positions, self.scale)
 
     @property
     def device(self) -> torch.device:
-        """Where ids must be for a fetch that does not wait."""
+        """The device on which ids must be for a fetch that does not wait."""
         return self.stored.device if isinstance(self.stored, Tensor) else torch.device("cpu")
 
     @functools.cached_property
@@ -53,7 +53,7 @@ class Inputs:
 
     @property
     def slow(self) -> bool:
-        """Whether a fetch reads files, which is worth doing ahead."""
+        """True if a fetch reads files, which is worth prefetching."""
         return not isinstance(self.stored, Tensor)
 
     def add_to(self, found: Any) -> None:
@@ -114,7 +114,7 @@ def _by_channel(values: tuple[float, ...], unit: float, device: torch.device) ->
 
 @dataclass
 class Problem:
-    """What a run trains, validates and tests on. Positions in `train` are the ids of samples."""
+    """The data to train, validate and test on. Indices into `train` are the ids of samples."""
 
     name: str
     classes: int
@@ -160,7 +160,7 @@ class Problem:
         return found.hexdigest()[:16]
 
     def bytes(self) -> int:
-        """Of all samples that are held in memory."""
+        """The size of all samples that are held in memory."""
         stored = (inputs.stored for inputs in (self.train, self.validation, self.test))
         return sum(t.numel() * t.element_size() for t in stored if isinstance(t, Tensor))
 
@@ -228,7 +228,7 @@ def load_data(settings: Settings) -> data.DataSet:
 
 
 def _is_clean(dataset: data.DataSet, settings: Settings) -> bool:
-    """Whether noise is to be put on the labels."""
+    """True if noise is to be put on the labels."""
     asked = settings.noise != "none" or settings.noise_file != ""
     if dataset.noisy and asked and settings.noise_file:
         raise ValueError("noise_file must not be given for labels that are noisy already.")

@@ -15,7 +15,7 @@ __all__ = ["over_ranks"]
 
 
 class SharedBatchNorm(_BatchNorm):
-    """In training, the statistics of all ranks' rows; else like any other."""
+    """Batch normalisation that trains with the statistics of all ranks' rows."""
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Any: the layer that this one replaces had its own check."""

@@ -137,7 +137,7 @@ def _check_sum(path: Path) -> None:
 
 
 def rng_state() -> dict[str, Any]:
-    """Of the generators that layers such as dropout draw from."""
+    """Return the state of the generators that layers such as dropout draw from."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()

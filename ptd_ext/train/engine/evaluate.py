@@ -1,4 +1,4 @@
-"""What a network says of a whole split: features and logits, without gradients."""
+"""Predictions for a whole split: logits and features, without gradients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def predict(
     features: bool = False,
     amp: torch.dtype | None = None,
 ) -> Prediction:
-    """Of every sample, by the network in evaluation mode; ranks share the work."""
+    """Predict every sample with the network in evaluation mode; ranks share the work."""
     training = network.training
     network.eval()
     mine = ranks.share(torch.arange(len(inputs), device=device))

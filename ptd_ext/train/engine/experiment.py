@@ -28,14 +28,14 @@ __all__ = ["Place", "train"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run happens: the device, and this process among the ranks."""
+    """The device, and this process among the ranks."""
 
     device: torch.device
     ranks: Ranks
 
     @classmethod
     def of(cls, settings: Settings) -> Place:
-        """As the settings say; a rank takes the GPU of its number."""
+        """Choose both as the settings say; a rank takes the GPU of its number."""
         device = _device(settings.device)
         check_threads("threads", settings.threads)
         return cls(device, join(device.type))

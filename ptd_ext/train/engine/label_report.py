@@ -1,4 +1,4 @@
-"""Which training labels are wrong, and what they should be: P(clean label | x, noisy label)."""
+"""A report on the training labels: P(clean label | x, noisy label) of each, and a suggestion."""
 
 from __future__ import annotations
 

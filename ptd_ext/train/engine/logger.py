@@ -1,4 +1,4 @@
-"""What a run tells: lines on the screen, records in `metrics.jsonl`, TensorBoard on request."""
+"""The log: lines on the screen, records in `metrics.jsonl`, TensorBoard on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Log"]
 
 
 class Log:
-    """Of the rank that speaks; the others have a `quiet` one. Writes no file until it is opened."""
+    """The log of the first rank; others have a `quiet` one. No file is written until `open`."""
 
     def __init__(
         self, *, quiet: bool = False, progress: bool = True, stream: TextIO | None = None

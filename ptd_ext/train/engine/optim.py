@@ -31,7 +31,7 @@ class Schedule:
 
     @classmethod
     def of(cls, settings: Settings, **changes: Any) -> Schedule:
-        """That of the main stage, with changes."""
+        """The schedule of the main stage, with changes."""
         values = {
             "optimiser": settings.optimiser,
             "lr": settings.lr,

@@ -1,4 +1,4 @@
-"""What the trainer carries from stage to stage, and into checkpoints.
+"""State that the trainer carries from stage to stage, and into checkpoints.
 
 `torch.load` reads checkpoints without running code, so dataclasses go into them as dictionaries of
 tensors and numbers: :func:`to_state` makes these, and the classmethods `from_state` read them.
@@ -73,7 +73,7 @@ class TransitionEstimate:
 
 @dataclass
 class StageOutputs:
-    """What finished stages leave to later ones.
+    """Results that finished stages leave to later ones.
 
     Attributes:
         posterior: P(noisy label | x) of the training samples, [N, C], from the warm-up.
@@ -108,7 +108,7 @@ class StageOutputs:
 
 @dataclass(frozen=True)
 class Scores:
-    """How a network does after an epoch.
+    """Scores of a network after an epoch.
 
     Attributes:
         epoch: the number of epochs that it has trained for in its stage.

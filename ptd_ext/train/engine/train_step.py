@@ -140,7 +140,7 @@ class TrainStep:
             raise diverged(self.stage, f"The loss is not finite {where}")
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Return the state for a checkpoint."""
         return {
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "scaler": self.scaler.state_dict(),
@@ -148,7 +148,7 @@ class TrainStep:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
+        """Load the state of a checkpoint."""
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
         if state["scaler"]:  # empty where the run began without one, on another device

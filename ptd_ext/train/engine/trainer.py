@@ -90,7 +90,7 @@ class Trainer:
         return threads_for(3 * self._sample_work * samples / 4)
 
     def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
-        """What a network says of the split "train", "validation" or "test"."""
+        """Predict the split "train", "validation" or "test"."""
         inputs = getattr(self.problem, split)
         amp = AMP[self.settings.amp]
         return predict(network, inputs, self.device, self.ranks, features=features, amp=amp)
@@ -168,7 +168,7 @@ class Trainer:
         for samples, inputs in self.log.bar(batches, total - step, f"{stage.name} {epoch + 1}"):
             steps.step(samples, inputs, epoch, epoch * total + step)
             step += 1
-            # After the last step the epoch is brought to its end first.
+            # A stop after the last step waits for the end of the epoch.
             if step < total and (number := self._signal(stopping, step)):
                 self.seconds += time.perf_counter() - start
                 steps.check_finite(epoch)
@@ -178,7 +178,7 @@ class Trainer:
             if self.settings.checkpoint_steps and step % self.settings.checkpoint_steps == 0:
                 steps.check_finite(epoch)
                 self._save(index, epoch, step, steps)
-        # Before anything is made of the networks, and before a checkpoint keeps them.
+        # Diverged networks must be neither evaluated nor saved.
         steps.check_finite(epoch)
         for network in self.networks:
             self.ranks.from_first(network.buffers())
@@ -234,7 +234,7 @@ class Trainer:
         return network
 
     def _check_network(self) -> None:
-        """Before anything is trained or written."""
+        """Check the network's outputs before anything is trained or written."""
         few = self.problem.train.fetch(torch.arange(2, device=self.device), self.device)
         try:
             network = self._network(0, 0, None)
@@ -317,7 +317,7 @@ class Trainer:
 
 
 def _resident(settings: Settings, problem: Problem, device: torch.device) -> bool:
-    """Whether the samples live on the device: if told so, or if they take half of what is free."""
+    """True if the samples are kept on the device: on request, or if half of it has room."""
     if settings.resident != "auto" or device.type != "cuda":
         return settings.resident != "no"
     free, _ = torch.cuda.mem_get_info(device)

@@ -14,7 +14,7 @@ from ptd_ext.utils.atomic_files import remove_leftovers
 
 __all__ = ["WarmUpCache"]
 
-# What a warm-up does not depend on.
+# Settings that a warm-up does not depend on.
 _LATER = {"method", "against", "preset", "epochs"}
 _WARM_UP = {"warm_up_epochs", "posterior_epochs"}
 

@@ -56,7 +56,7 @@ class StageContext(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a loss may know of a step.
+    """The batch of a train step, as a loss sees it.
 
     Attributes:
         ids: positions of the samples in the training set, int64 [B]; what is stored per sample is
@@ -112,7 +112,7 @@ class Stage(nn.Module):
         return []
 
     def updates(self) -> list[Tensor] | None:
-        """After `losses`: for every network a bool tensor [], false to leave it as it is."""
+        """Return, after `losses`, a bool tensor [] per network: false skips its update."""
         return None
 
     def noisy_posterior(self, logits: Tensor, weights: Tensor | None) -> Tensor:
@@ -120,12 +120,12 @@ class Stage(nn.Module):
         return logits.softmax(-1)
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:
-        """After an epoch, before its checkpoint."""
+        """Called after an epoch, before its checkpoint."""
 
     def finish(self, context: StageContext) -> None:
-        """After the last epoch: leave in `context.outputs` what later stages need."""
+        """Called after the last epoch: leave in `context.outputs` what later stages need."""
 
     @torch.no_grad()
     def figures(self) -> dict[str, float]:
-        """What the line of an epoch should tell besides loss and accuracies."""
+        """Figures for the line of an epoch, besides loss and accuracies."""
         return {}

@@ -24,7 +24,7 @@ def disagreement(logits: list[Tensor]) -> Tensor:
 
 
 class Decoupling(Selecting):
-    """When to update is decoupled from how: where the networks disagree, by cross entropy.
+    """Two networks, updated by cross entropy on the samples on which they disagree.
 
     Wrong labels that both have not learned, or both have, then teach nothing.
     """

@@ -30,7 +30,7 @@ def determinant(logits: Tensor, labels: Tensor, *, per_sample: bool = True) -> T
     """
     samples, classes = logits.shape
     g = logits.double().softmax(-1)
-    # Not F.one_hot: its check of the labels waits for the device.
+    # F.one_hot would check the labels, and wait for the device.
     y = (labels[:, None] == torch.arange(classes, device=labels.device)).double()
     counts = y.T @ g
     return torch.linalg.det(counts / samples if per_sample else counts).abs()

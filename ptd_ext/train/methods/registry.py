@@ -51,17 +51,17 @@ class Method:
 
     @property
     def warms_up(self) -> bool:
-        """Whether it starts from the warmed-up network."""
+        """True if it starts from the warmed-up network."""
         return self.transition != "none"
 
     @property
     def has_parts(self) -> bool:
-        """Whether R matters to it."""
+        """True if its result depends on R."""
         return self.transition == "parts"
 
     @property
     def one_matrix(self) -> bool:
-        """Whether it has R = 1 by definition."""
+        """True if it has R = 1 by definition."""
         return self.transition == "class"
 
 
@@ -103,7 +103,7 @@ def _dmi(s: Settings) -> list[Stage]:
     ]
 
 
-# In the order of the tables.
+# Tables list the methods in this order.
 METHODS: dict[str, Method] = {
     "CE": Method(lambda s: [CrossEntropy(s)]),
     "Decoupling": Method(lambda s: [Decoupling(s)], defaults=_ADAM, cost=2.0),

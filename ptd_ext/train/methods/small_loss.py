@@ -72,7 +72,7 @@ class Selecting(CrossEntropy):
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
 
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
-        """For every network a mask [B], from all networks' detached logits and losses."""
+        """Return a mask [B] per network, from all networks' detached logits and losses."""
         raise NotImplementedError
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
@@ -91,7 +91,7 @@ class Selecting(CrossEntropy):
         return [mean_over(loss, mask) for loss, mask in zip(losses, chosen, strict=True)]
 
     def updates(self) -> list[Tensor] | None:
-        """Whether any sample was chosen."""
+        """True for a network that has samples to train on."""
         return self.some
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:

@@ -169,5 +169,5 @@ class Revision(Through):
         context.outputs.estimated().slack = context.best.stage_parameters["slack"]
 
     def figures(self) -> dict[str, float]:
-        """How far ΔT has gone."""
+        """The largest entry of |ΔT|."""
         return {"slack": self.slack.detach().abs().max().item()}

@@ -31,7 +31,9 @@ def estimate_transition(context: StageContext, settings: Settings) -> Transition
     else:
         features = context.predict(network, "train", features=True).features
         held_out = context.predict(network, "validation", features=True).features
-        nmf = SimplexNMF(settings.parts, max_iter=settings.nmf_turns, random_state=settings.seed)
+        nmf = SimplexNMF(
+            settings.parts, max_iter=settings.nmf_iterations, random_state=settings.seed
+        )
         weights = nmf.fit_transform(features)
         if nmf.interrupted_:
             raise KeyboardInterrupt

@@ -107,7 +107,7 @@ def _from_function(name: str, classes: int, inputs: torch.Size) -> nn.Module:
 
 
 def check(network: nn.Module, batch: Tensor, classes: int | None = None) -> int:
-    """Refuse a network that does not return (representation [N, D], logits [N, C]).
+    """Raise for a network that does not return (representation [N, D], logits [N, C]).
 
     Args:
         network: Run once on the batch, in evaluation mode and without gradients.

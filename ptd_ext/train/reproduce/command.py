@@ -169,7 +169,7 @@ def _run(
 
 
 def _seconds(folder: Path) -> float | None:
-    """What a finished run took, if its result can be read; the report says if it cannot."""
+    """The duration of a finished run, if its result can be read."""
     try:
         return read_result(folder).values.get("seconds")
     except ValueError:

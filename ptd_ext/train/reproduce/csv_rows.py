@@ -63,7 +63,7 @@ def ablation_csv(results: Results) -> str:
 
     def summary(some: Results) -> dict[str, Any]:
         cell = some[0].cell
-        # What does not depend on R is printed once for every R, always the same.
+        # Methods without parts have the same row for every R.
         where = cell.data, cell.method, cell.rate, 10 if cell.parts is None else cell.parts
         return {
             **_printed("accuracy", published.ablation("accuracy", *where)),

@@ -64,7 +64,7 @@ class Cell:
         return self.data, self.rate, self.seed
 
     def folder(self, table: Path) -> Path:
-        """Where the run keeps what it writes."""
+        """The folder that the run writes to."""
         rate = _REAL if self.rate is None else f"{self.rate:g}"
         folder = table / self.data / rate / self.method
         if self.parts is not None:
@@ -82,7 +82,7 @@ class Cell:
         return cls(data, None if rate == _REAL else float(rate), method, int(seed), parts)
 
     def config(self, shared: dict[str, Any]) -> dict[str, Any]:
-        """What `ptd-ext train` is told: what all cells share, then the cell's own."""
+        """The configuration for `ptd-ext train`: what all cells share, then the cell's own."""
         own: dict[str, Any] = {"dataset": self.data, "method": self.method, "seed": self.seed}
         if self.rate is None:
             own["noise"] = "none"
@@ -143,7 +143,7 @@ def label(method: str) -> str:
 
 
 def only_where(name: str) -> bool:
-    """Whether a setting changes only where or how a run happens, not what it computes."""
+    """True if a setting changes only where or how a run happens, not what it computes."""
     if name == "data":
         return True
     try:

@@ -35,7 +35,7 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """On clean test data in per cent, at the epoch chosen on noisy validation data."""
+        """The accuracy on clean test data in per cent, at the epoch that validation selects."""
         return float(self.values["test_accuracy"])
 
     @property
@@ -68,7 +68,7 @@ class Results(list[Result]):
         return summarise([result.error for result in self if result.error is not None])
 
     def mean(self, name: str) -> float | None:
-        """Of a number in the files, over those that have it."""
+        """Summarise a number of the result files, over those that have it."""
         values = [v for r in self if (v := r.values.get(name)) is not None]
         return summarise(values).mean if values else None
 

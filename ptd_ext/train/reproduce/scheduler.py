@@ -1,4 +1,4 @@
-"""Which cell is next: the shared warm-up is made once, and long runs do not come last."""
+"""The order of the cells: a shared warm-up is made once, and long runs do not come last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the rest of a table takes, from the cells that are done."""
+"""The time that the rest of a table takes, estimated from the cells that are done."""
 
 from __future__ import annotations
 

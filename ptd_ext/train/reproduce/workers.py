@@ -96,7 +96,7 @@ class Workers:
                     if self._running:
                         time.sleep(_POLL)
             finally:
-                # Also after an error here: no process outlives the table.
+                # No process outlives the table, not even after an error here.
                 self._stop(queue)
         return self._outcome
 

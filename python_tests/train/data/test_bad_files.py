@@ -103,14 +103,14 @@ def test_a_pickle_of_doubled_tuples(tmp_path, role):
         "data": b"}(U\4data" + doubled(40) + b"U\6labels]K\1au.",
     }[role]
     load = cifar(tmp_path, data_batch_1=b"\x80\2" + body)
-    check(load, "data_batch_1 is refused: it uses a container of containers twice")
+    check(load, "data_batch_1 is rejected: it uses a container of containers twice")
     path = tmp_path / "human.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("human/data.pkl", b"\x80\2" + body)
     (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(
         (tmp_path / "cifar-10-batches-py" / "test_batch").read_bytes()
     )
-    check(lambda: data.load("cifar10", tmp_path, labels=path), r"human\.pt is refused")
+    check(lambda: data.load("cifar10", tmp_path, labels=path), r"human\.pt is rejected")
 
 
 def test_a_pickle_that_remembers_far_away(tmp_path):
@@ -122,7 +122,7 @@ def test_a_pickle_that_encodes_the_same_text_again_and_again(tmp_path):
     text = b"X" + struct.pack("<I", MEGABYTE) + b"a" * MEGABYTE + b"q\0"
     again = b"c_codecs\nencode\n(h\0U\6latin1tR"
     load = cifar(tmp_path, data_batch_1=b"\x80\2" + text + b"](" + again * 500 + b"e.")
-    check(load, "data_batch_1 is refused: it makes more bytes than it has")
+    check(load, "data_batch_1 is rejected: it makes more bytes than it has")
 
 
 def test_an_archive_of_many_batches(tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_labels_that_are_no_whole_numbers(tmp_path, labels, ending):
         torch.save({"worse_label": labels.tolist()}, path)
     check(
         lambda: data.load("cifar10", tmp_path, labels=path),
-        r"labels\.\w+ (must be whole numbers|must hold numbers|is refused)",
+        r"labels\.\w+ (must be whole numbers|must hold numbers|is rejected)",
     )
 
 

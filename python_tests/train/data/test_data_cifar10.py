@@ -107,12 +107,12 @@ class Evil:
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_a_malicious_pickle_is_refused_and_not_run(tmp_path, protocol):
+def test_a_malicious_pickle_is_rejected_and_not_run(tmp_path, protocol):
     contents = files(pickled)
     trap = tmp_path / "trap"
     contents["data_batch_2"] = pickle.dumps({b"data": Evil(trap), b"labels": []}, protocol)
     write(tmp_path / "cifar-10-batches-py", contents)
-    with pytest.raises(ValueError, match=r"data_batch_2 is refused: it asks for posix\.mkdir"):
+    with pytest.raises(ValueError, match=r"data_batch_2 is rejected: it asks for posix\.mkdir"):
         data.load("cifar10", tmp_path)
     assert not trap.exists()
 
@@ -122,7 +122,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path, protocol):
     [
         (b"\x80\x02c__builtin__\neval\n(U\x031+1tR.", "asks for __builtin__.eval"),
         (pickle.dumps({"a": np.array([{}], dtype=object)}, 2), "of type 'O8', which are not"),
-        (b"\x80\x02c_codecs\nencode\n(X\1\0\0\0aX\3\0\0\0rottR.", "is refused|is cut off"),
+        (b"\x80\x02c_codecs\nencode\n(X\1\0\0\0aX\3\0\0\0rottR.", "is rejected|is cut off"),
         # Attributes of what a name stands for cannot be set.
         (b"\x80\x02c_codecs\nencode\n}U\x01aK\x01sb.", "sets attributes"),
         (pickle.dumps([1], 2), "must hold a dictionary; it holds list"),

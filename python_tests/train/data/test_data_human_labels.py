@@ -89,7 +89,7 @@ def test_another_order_is_noticed(root):
 
 def test_code_in_the_file_is_not_run(root, capsys):
     torch.save({**tables(), "more": Evil()}, root / "human.pt")
-    with pytest.raises(ValueError, match=r"human\.pt is refused: it asks for .*print"):
+    with pytest.raises(ValueError, match=r"human\.pt is rejected: it asks for .*print"):
         data.load("cifar10", root, labels=root / "human.pt")
     assert capsys.readouterr().out == ""
 

@@ -174,12 +174,12 @@ def crashed(clusters, tmp_path, monkeypatch):
     return out
 
 
-def test_other_settings_are_refused(clusters, crashed):
+def test_other_settings_are_rejected(clusters, crashed):
     with pytest.raises(ValueError, match="other settings"):
         train(quick_settings(clusters, method="CE", lr=0.5), crashed, CPU, resume=True)
 
 
-def test_a_damaged_checkpoint_is_refused(crashed, capsys):
+def test_a_damaged_checkpoint_is_rejected(crashed, capsys):
     checkpoint = crashed / "checkpoint.pt"
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     with pytest.raises(SystemExit) as ended:

@@ -16,7 +16,7 @@ def parse(*argv):
     return options.parse(options.parser(), argv)
 
 
-def refusal(capsys, *argv):
+def error_of(capsys, *argv):
     with pytest.raises(SystemExit) as stop:
         parse(*argv)
     assert stop.value.code == 2
@@ -210,7 +210,7 @@ def test_gpus_get_a_job_each(monkeypatch):
     assert parse("mnist", "--set", "device=cpu").gpus == []
 
 
-REFUSALS = {
+ERRORS = {
     ("mnist", "--rates", "0.5"): "--rates are in per cent: say 50 for 0.5.",
     ("mnist", "--rates", "100"): "--rates are in per cent, from 0 to less than 100; got 100.",
     ("clothing1m", "--rates", "50"): "clothing1m has noise of its own: leave --rates out.",
@@ -237,14 +237,14 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("argv", REFUSALS, ids=" ".join)
+@pytest.mark.parametrize("argv", ERRORS, ids=" ".join)
 def test_what_is_wrong_is_said_in_a_sentence(capsys, argv):
-    assert refusal(capsys, *argv) == REFUSALS[argv]
+    assert error_of(capsys, *argv) == ERRORS[argv]
 
 
 def test_unknown_methods_are_told_the_known_ones(capsys):
-    assert refusal(capsys, "mnist", "--methods", "CE", "PTD").endswith("PTD-L-V; got 'PTD'.")
-    assert "--methods must be of Forward, T-Rev" in refusal(capsys, "ablation", "--methods", "CE")
+    assert error_of(capsys, "mnist", "--methods", "CE", "PTD").endswith("PTD-L-V; got 'PTD'.")
+    assert "--methods must be of Forward, T-Rev" in error_of(capsys, "ablation", "--methods", "CE")
 
 
 def test_help_teaches_with_examples(capsys):

@@ -64,13 +64,13 @@ class _Type:
         if self.code not in _NUMBERS:
             kind = shortened(self.code)
             raise ContentError(
-                f"is refused: it holds an array of type {kind!r}, which are not numbers"
+                f"is rejected: it holds an array of type {kind!r}, which are not numbers"
             )
 
     def build(self, state: tuple[Any, ...]) -> None:
         order = _text(state[1])
         if order not in ("<", ">", "|", "="):
-            raise ContentError(f"is refused: it holds an array of byte order {shortened(order)!r}")
+            raise ContentError(f"is rejected: it holds an array of byte order {shortened(order)!r}")
         self.code = order.replace("|", "") + self.code[-2:]
 
 
@@ -82,7 +82,7 @@ class _Array:
     def build(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, column_major, data = state
         if not isinstance(kind, _Type) or not isinstance(data, bytes):
-            raise ContentError("is refused: it holds an array that is not made of bytes")
+            raise ContentError("is rejected: it holds an array that is not made of bytes")
         # frombuffer shares the bytes: an array is never larger than the file it came from.
         flat = np.frombuffer(data, np.dtype(kind.code))
         self.array = flat.reshape(shape, order="F" if column_major else "C")
@@ -90,14 +90,14 @@ class _Array:
 
 def _encode(text: str, encoding: str | bytes) -> bytes:
     if _text(encoding) != "latin1" or not isinstance(text, str):
-        raise ContentError(f"is refused: it encodes text as {shortened(_text(encoding))!r}")
+        raise ContentError(f"is rejected: it encodes text as {shortened(_text(encoding))!r}")
     return text.encode("latin-1")
 
 
 def _text(value: Any) -> str:
     if isinstance(value, (bytes, str)):
         return value.decode("latin-1") if isinstance(value, bytes) else value
-    raise ContentError(f"is refused: it has a {type(value).__name__} where a text must be")
+    raise ContentError(f"is rejected: it has a {type(value).__name__} where a text must be")
 
 
 _ARRAY = Build(lambda *_: _Array())
@@ -128,7 +128,7 @@ def load_pickle(
     machine = _Machine(size, names, persistent)
     for count, (instruction, argument, _) in enumerate(pickletools.genops(stream)):
         if count + machine.work > MAX_INSTRUCTIONS:
-            raise ContentError(f"is refused: it has more than {MAX_INSTRUCTIONS:,} instructions")
+            raise ContentError(f"is rejected: it has more than {MAX_INSTRUCTIONS:,} instructions")
         machine.step(instruction.name, argument)
     return machine.stack.pop()
 
@@ -182,7 +182,7 @@ class _Machine:
         elif name == "BINPERSID" and self._persistent:
             stack.append(self._persistent(stack.pop()))
         elif name not in ("PROTO", "FRAME", "STOP"):
-            raise ContentError(f"is refused: it has the instruction {name}, which no array needs")
+            raise ContentError(f"is rejected: it has the instruction {name}, which no array needs")
 
     def _marked(self) -> list[Any]:
         """Everything above the last mark, which goes too."""
@@ -194,7 +194,7 @@ class _Machine:
     def _top(self, kind: type) -> Any:
         top = self.stack[-1]
         if not isinstance(top, kind) or id(top) in self._shared:
-            raise ContentError(f"is refused: it adds to a {type(top).__name__} that is complete")
+            raise ContentError(f"is rejected: it adds to a {type(top).__name__} that is complete")
         return top
 
     def _remembered(self, index: int) -> Any:
@@ -204,37 +204,37 @@ class _Machine:
             # Looking through it counts as so many instructions.
             self.work += len(items)
             if any(isinstance(item, (list, tuple, dict)) for item in items):
-                raise ContentError("is refused: it uses a container of containers twice")
+                raise ContentError("is rejected: it uses a container of containers twice")
             self._shared.add(id(value))
         return value
 
     def _named(self, module: str, name: str) -> Build:
         if (wanted := f"{module}.{name}") not in self._names:
             raise ContentError(
-                f"is refused: it asks for {shortened(wanted)}, which no array of numbers needs"
+                f"is rejected: it asks for {shortened(wanted)}, which no array of numbers needs"
             )
         return self._names[wanted]
 
     def _call(self) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
         if not isinstance(function, Build) or not isinstance(arguments, tuple):
-            raise ContentError("is refused: it calls something that is no function")
+            raise ContentError("is rejected: it calls something that is no function")
         self._size -= sum(len(a) for a in arguments if isinstance(a, (str, bytes)))
         if self._size < 0:
-            raise ContentError("is refused: it makes more bytes than it has")
+            raise ContentError("is rejected: it makes more bytes than it has")
         self.stack.append(function.make(*arguments))
 
     def _set_state(self, state: Any) -> None:
         build = getattr(self.stack[-1], "build", None)
         if build is None:
-            raise ContentError("is refused: it sets attributes of something that has none")
+            raise ContentError("is rejected: it sets attributes of something that has none")
         build(state)
 
 
 def _pairs(items: list[Any]) -> dict[Any, Any]:
     keys = items[::2]
     if len(items) % 2 or not all(isinstance(key, (str, bytes, int)) for key in keys):
-        raise ContentError("is refused: it has a dictionary whose keys are no texts")
+        raise ContentError("is rejected: it has a dictionary whose keys are no texts")
     return dict(zip(keys, items[1::2], strict=True))
 
 

@@ -117,7 +117,7 @@ class _Limited:
         self._stream, self._left, self._limit = stream, limit, limit
 
     def exactly(self, size: int) -> bytearray:
-        """So many bytes, or an error where the stream ends before."""
+        """Read so many bytes, or raise where the stream ends before."""
         self._check(size)
         self._left -= size
         data = read_stream(self._stream, size)
@@ -126,7 +126,7 @@ class _Limited:
         return data
 
     def padded(self, size: int) -> bytearray:
-        """So many bytes, and past what fills their last block."""
+        """Read so many bytes, and skip the padding of their last block."""
         data = self.exactly(size)
         self.exactly(-size % _BLOCK)
         return data

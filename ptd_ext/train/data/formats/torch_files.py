@@ -94,7 +94,7 @@ class _Saved:
             or len(shape) != len(strides)
             or not all(type(number) is int and number >= 0 for number in numbers)
         ):
-            raise ContentError("is refused: it holds a tensor that no storage can have")
+            raise ContentError("is rejected: it holds a tensor that no storage can have")
         self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
 
     def build(self, state: Any) -> None:
@@ -132,9 +132,9 @@ def _storages(found: dict[str, _Storage]) -> Callable[[Any], _Storage]:
     def storage(saved: Any) -> _Storage:
         kind, key, length = saved[1], saved[2], saved[4]
         if saved[5:] not in ((), (None,)):
-            raise ContentError("is refused: it holds a view of a storage, as torch 0.3 wrote them")
+            raise ContentError("is rejected: it holds a view of a storage, as torch 0.3 wrote them")
         if kind not in _KINDS or not isinstance(key, (str, bytes)) or type(length) is not int:
-            raise ContentError("is refused: it holds a storage of another kind than numbers")
+            raise ContentError("is rejected: it holds a storage of another kind than numbers")
         key = key.decode("latin-1") if isinstance(key, bytes) else key
         return found.setdefault(key, _Storage(_KINDS[kind], key, length))
 

@@ -49,7 +49,7 @@ def load_cifar10(root: Path | str | None) -> DataSet:
         raise MissingFileError("cifar10", "data_batch_1", [source], HOME)
     if test is None:
         raise MissingFileError("cifar10", "test_batch", [source], HOME)
-    # By number: the labels of CIFAR-10N come in this order.
+    # Batches are sorted by number, which is the order of CIFAR-10N's labels.
     ordered = [batches[number] for number in sorted(batches)]
     images, labels = (torch.cat(part) for part in zip(*ordered, strict=True))
     mean, std = channel_statistics(images)
@@ -80,7 +80,7 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
         names = sorted(path.name for path in source.iterdir() if path.is_file())
         plain = {name for name in names if not name.endswith(".bin")}
         for name in names:
-            # Where both versions lie in one folder, one of them is enough.
+            # If both versions lie in one folder, one of them is enough.
             if _is_batch(name) and not (name.endswith(".bin") and name[:-4] in plain):
                 data = read_bytes(source / name, min(_MAX_BATCH, left))
                 left -= len(data)

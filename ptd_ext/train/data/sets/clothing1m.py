@@ -16,7 +16,7 @@ from ptd_ext.utils.bounded_files import read_lines, shortened
 __all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "load_clothing1m"]
 
 HOME = "https://github.com/Cysu/noisy_label"
-# What the ImageNet networks that training starts from were trained with.
+# The normalisation that pretrained ImageNet networks expect.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 CLASS_NAMES = (
@@ -113,7 +113,7 @@ def _part(
     files = ImageFiles(folder, names(), size)
     if not len(files):
         raise ValueError(f"{keys} must name images; it is empty.")
-    # Only the first, as a look at a million files takes minutes.
+    # Only the first file is looked for, as a million would take minutes.
     if not (folder / files.name(0)).is_file():
         raise MissingFileError("clothing1m", files.name(0), [folder], HOME)
     return files, torch.tensor(list(found), dtype=torch.int64)

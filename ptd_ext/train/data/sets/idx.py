@@ -15,7 +15,7 @@ from ptd_ext.utils.bounded_files import ContentError, check_size, read_stream, r
 
 __all__ = ["load_fashion_mnist", "load_mnist", "read_idx"]
 
-# Where Debian's package dataset-fashion-mnist puts them.
+# The folder of Debian's package dataset-fashion-mnist.
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 FASHION_NAMES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
