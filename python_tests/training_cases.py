@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.engine.experiment import Place
+from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.utils.distributed import Ranks
 
-CPU = Place(torch.device("cpu"), Ranks())
+CPU = Placement(torch.device("cpu"), Ranks())
 
 QUICK = {
     "dataset": "npz",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["NotWrittenError", "remove_leftovers", "whole_file", "write_text"]
+__all__ = ["NotWrittenError", "atomic_file", "remove_leftovers", "write_text"]
 
 _SUFFIX = ".part"
 _LEFTOVER = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
@@ -35,7 +35,7 @@ class NotWrittenError(OSError):
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[str]:
     """The name of a temporary file beside `path`, which is renamed to it once it is on the disk.
 
     The temporary file is locked while its writer lives, so that :func:`remove_leftovers` can tell
@@ -67,12 +67,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file, whole or not at all."""
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
 
 
 def remove_leftovers(folder: str | os.PathLike[str]) -> None:
-    """Remove temporary files of :func:`whole_file` in `folder` whose writers were killed."""
+    """Remove temporary files of :func:`atomic_file` in `folder` whose writers were killed."""
     with contextlib.suppress(OSError):  # a folder that cannot be listed or changed stays as it is
         names = os.listdir(folder)
         for name in filter(_LEFTOVER.fullmatch, names):

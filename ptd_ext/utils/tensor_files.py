@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.utils.atomic_files import NotWrittenError, whole_file
+from ptd_ext.utils.atomic_files import NotWrittenError, atomic_file
 from ptd_ext.utils.bounded_files import reason, shortened
 
 __all__ = ["check_header", "read", "write"]
@@ -43,7 +43,7 @@ def write(
     digest = _digest(tensors, about)
     header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
     words = {_KEY: json.dumps(header, allow_nan=False)}
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         try:
             save_file(tensors, temporary, metadata=words)
         except SafetensorError as error:

@@ -17,7 +17,7 @@ from ptd_ext.label_issues.report.contents import Interval, ReportContents, check
 from ptd_ext.label_issues.report.figures import bar, curve
 from ptd_ext.label_issues.report.gallery import make_gallery
 from ptd_ext.label_issues.report.matrices import show_parts, show_transition
-from ptd_ext.utils.atomic_files import whole_file
+from ptd_ext.utils.atomic_files import atomic_file
 
 __all__ = ["write_report"]
 
@@ -56,7 +56,7 @@ def write_report(
     page = _render(contents, most_samples)
     path = Path(path)
     # A text of the data may hold half of a surrogate pair, which UTF-8 cannot.
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         Path(temporary).write_bytes(page.encode("utf-8", errors="replace"))
     return path
 

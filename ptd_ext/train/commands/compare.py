@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.commands.failures import told_in_a_sentence
+from ptd_ext.train.commands.errors import report_errors
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config
 from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.experiment import Place, train
-from ptd_ext.train.engine.feasibility import possible_stages
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.feasibility import feasible_stages
+from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.methods.registry import METHODS
 
 DESCRIPTION = """\
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if arguments.seeds < 1:
         parser.error(f"--seeds must be at least 1; got {arguments.seeds}.")
-    with told_in_a_sentence(parser, lambda: "the same command"):
+    with report_errors(parser, lambda: "the same command"):
         _compare(arguments)
 
 
@@ -60,7 +61,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     config |= {**flags_given(arguments), "against": ""}
     first = _settings(config, arguments.methods[0], 0, Path())
     out = arguments.out or Path("runs") / f"compare-{first.dataset}-{first.rate:g}"
-    place = Place.of(first)
+    place = Placement.of(first)
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in arguments.methods}
     for seed in range(arguments.seeds):
         problem = None
@@ -69,7 +70,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             if problem is None:
                 problem = load_problem(settings)
                 for other in arguments.methods:
-                    possible_stages(_settings(config, other, seed, out), problem)
+                    feasible_stages(_settings(config, other, seed, out), problem)
             folder = out / method / str(seed)
             result = train(settings, folder, place, resume=True, problem=problem)
             results[method].append(result)
@@ -84,7 +85,7 @@ def _settings(config: dict[str, Any], method: str, seed: int, out: Path) -> Sett
     if method in METHODS and METHODS[method].one_matrix:
         given.pop("parts", None)
     settings = resolve(given, {})
-    # One method's warmed-up network is another's.
+    # Methods share the warmed-up network.
     return settings.replace(warm_up_cache=settings.warm_up_cache or str(out / "warm_up"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ptd_ext.noise.labels import LabelNoise, save_noise
-from ptd_ext.train.commands.failures import told_in_a_sentence
+from ptd_ext.train.commands.errors import report_errors
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
     add_flags(parser, sections=("data",), without=("noise_file", "data_limit", "validation"))
     arguments = parser.parse_args(argv)
-    with told_in_a_sentence(parser):
+    with report_errors(parser):
         config = {} if arguments.config is None else read_config(arguments.config)
         settings = resolve(config, flags_given(arguments))
         noise = _make(settings, arguments.out)

@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.commands.failures import told_in_a_sentence
+from ptd_ext.train.commands.errors import report_errors
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config, write_config
 from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.experiment import Place, train
+from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.engine.experiment_folder import check_folder, claim, new_folder
-from ptd_ext.train.engine.feasibility import possible_stages
+from ptd_ext.train.engine.feasibility import feasible_stages
+from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.methods.registry import METHODS
 
 DEFAULT = Path(__file__).parent.parent / "config" / "default.toml"
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.list:
         print("\n".join(METHODS))
         return
-    with told_in_a_sentence(parser, lambda: f"ptd-ext train --out {arguments.out} --resume"):
+    with report_errors(parser, lambda: f"ptd-ext train --out {arguments.out} --resume"):
         _train(arguments)
 
 
@@ -76,13 +77,13 @@ def parser_of_train() -> argparse.ArgumentParser:
 def _train(arguments: argparse.Namespace) -> None:
     given = {**_config(arguments), **flags_given(arguments)}
     settings = resolve(given, {})
-    place = Place.of(settings)
+    place = Placement.of(settings)
     problem = load_problem(settings)
     runs = {"": settings}
     if settings.against not in ("", settings.method):
         runs = {f"against-{settings.against}": _other(given, settings), **runs}
     for mine in runs.values():
-        possible_stages(mine, problem)  # of both, before the first is trained
+        feasible_stages(mine, problem)  # of both, before the first is trained
     if arguments.out is None:
         name = f"{settings.dataset}-{settings.method}-{settings.rate:g}-{settings.seed}"
         arguments.out = new_folder(name, place.ranks)
@@ -106,7 +107,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings of a file: the one given, that of the run to go on with, or the default."""
+    """Read the settings: of the file given, of the run to continue, or the default ones."""
     if arguments.config is not None:
         return read_config(arguments.config)
     if not arguments.resume:
@@ -128,11 +129,11 @@ def _other(given: dict[str, Any], settings: Settings) -> Settings:
 
 @contextmanager
 def _begun(
-    out: Path, runs: Iterable[str], given: dict[str, Any], resume: bool, place: Place
+    out: Path, runs: Iterable[str], given: dict[str, Any], resume: bool, place: Placement
 ) -> Iterator[None]:
-    """Leave in the folder, which this process has claimed, what the command was given.
+    """Write the command's settings to the folder, which this process has locked.
 
-    A mistake that ends the runs before one has begun leaves nothing behind.
+    An error before the first run has begun leaves nothing behind.
     """
 
     def begun() -> bool:

@@ -17,7 +17,7 @@ Layer = dict[str, Any]
 
 _PAPER_SGD: Layer = {"optimiser": "sgd", "lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
 
-# Keyed by data set: what it asks for under either preset.
+# Settings by data set, under either preset.
 _DATA: dict[str, Layer] = {
     "digits": {"network": "mlp"},
     "mnist": {"network": "lenet5", "parts": 10},
@@ -40,7 +40,7 @@ _DATA: dict[str, Layer] = {
         "joint_final_epochs": 10,
         "dmi_epochs": 10,
     },
-    # One's own data come with labels as they are.
+    # Labels of the user's own data stay as they are.
     "npz": {"network": "mlp", "noise": "none"},
     "image_folder": {"network": "resnet50", "noise": "none", "batch_size": 32},
 }
@@ -61,7 +61,7 @@ _FAST: Layer = {
     "dmi_epochs": 4,
 }
 
-# Keyed by data set: what differs from _FAST there.
+# Settings by data set that differ from _FAST.
 _FAST_DATA: dict[str, Layer] = {
     "fashion_mnist": {"network": "lenet5"},
     "cifar10": {"disagreement_start": 0},
@@ -75,7 +75,7 @@ _FAST_DATA: dict[str, Layer] = {
         "joint_average": 10,
         "joint_final_epochs": 40,
         "ramp_epochs": 10,
-        # 144 validation samples tell epochs apart by likelihood, not by how many are right.
+        # Accuracy on 144 validation samples is too coarse to rank epochs; likelihood is not.
         "select": "likelihood",
     },
 }
@@ -87,7 +87,7 @@ _PRESETS: dict[str, tuple[Layer, dict[str, Layer]]] = {
 
 
 def resolve(config: Layer, flags: Layer) -> Settings:
-    """Every setting: defaults, then data set, preset, method, configuration file and flags."""
+    """Resolve all settings: defaults, then data set, preset, method, configuration file, flags."""
     given = {**config, **flags}
     chosen = Settings(
         **{name: given[name] for name in ("dataset", "method", "preset") if name in given}

@@ -1,4 +1,4 @@
-"""Everything that a run can be told, with a default, a section and a sentence for each.
+"""The settings of an experiment, each with a default, a section and a help text.
 
 A setting is a field of :class:`Settings`; flags, the configuration file and its checks are made
 from the fields, so that a new one is written once.
@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
+from ptd_ext.train.config.bounds import check_bounds
 from ptd_ext.transition.fit import RIDGE
 
 __all__ = ["SECTIONS", "Settings", "describe"]
@@ -32,7 +33,7 @@ def _setting(default: Any, section: str, text: str, choices: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Settings:
-    """One run. Names and defaults are those of flags and configuration files."""
+    """The settings of one experiment, named as flags and configuration files name them."""
 
     dataset: str = _setting(
         "digits",
@@ -235,32 +236,7 @@ class Settings:
             choices = describe(name)["choices"]
             if choices and value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
-        if not 0 <= self.rate < 1:
-            raise ValueError(f"rate must be at least 0 and less than 1; got {self.rate}.")
-        if not 0 < self.validation < 1:
-            raise ValueError(
-                f"validation must be more than 0 and less than 1; got {self.validation}."
-            )
-        for name in _POSITIVE:
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be positive; got {getattr(self, name)}.")
-        for name in _NOT_NEGATIVE:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name, (low, high) in _RANGES.items():
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must be {low:g} to {high:g}; got {getattr(self, name)}.")
-        if self.forget_rate != -1 and not 0 <= self.forget_rate <= 1:
-            raise ValueError(
-                f"forget_rate must be 0 to 1, or -1 for the noise rate; got {self.forget_rate}."
-            )
-        if self.late_beta1 >= 1:
-            raise ValueError(f"late_beta1 must be less than 1; got {self.late_beta1}.")
-        band = list(self.anchor_band)
-        if len(band) != 2 or not 0 <= band[0] <= band[1] <= 100:
-            raise ValueError(
-                f"anchor_band must be two rising percentiles from 0 to 100; got {band}."
-            )
+        check_bounds(self)
 
     def replace(self, **changes: Any) -> Settings:
         """A copy with some settings changed."""
@@ -270,59 +246,6 @@ class Settings:
     def left_out(self) -> float:
         """The share of a batch that small-loss methods leave out in the end."""
         return self.rate if self.forget_rate < 0 else self.forget_rate
-
-
-_POSITIVE = [
-    "anchor_count",
-    "batch_size",
-    "dmi_batch_size",
-    "dmi_epochs",
-    "dmi_lr",
-    "epochs",
-    "gate_components",
-    "joint_average",
-    "joint_epochs",
-    "joint_final_epochs",
-    "joint_lr",
-    "learned_epochs",
-    "learned_lr",
-    "lr",
-    "nmf_iterations",
-    "parts",
-    "posterior_epochs",
-    "warm_up_epochs",
-]
-# The most parts are those that SimplexNMF takes, and torch's generators take seeds of 63 bits.
-_RANGES = {
-    "decay_from": (0, 1),
-    "count_base_share": (0, 1),
-    "late_beta1": (0, 1),
-    "parts": (1, 256),
-    "seed": (0, 2**63 - 2**10),
-}
-_NOT_NEGATIVE = [
-    "barrier",
-    "checkpoint_steps",
-    "count_window",
-    "data_limit",
-    "decay",
-    "disagreement_free_steps",
-    "disagreement_start",
-    "image_size",
-    "joint_soft_from",
-    "max_importance",
-    "min_gain",
-    "momentum",
-    "prior_weight",
-    "ramp_epochs",
-    "revision_epochs",
-    "revision_lr",
-    "ridge",
-    "slack_lr",
-    "text_length",
-    "threads",
-    "weight_decay",
-]
 
 
 def describe(name: str) -> dict[str, Any]:

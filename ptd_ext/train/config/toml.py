@@ -30,7 +30,7 @@ _NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The settings that a TOML file gives, with or without its sections."""
+    """Read the settings of a TOML file, with or without sections."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no configuration file {path}.")
     with reading(path, "a TOML file"):
@@ -74,7 +74,7 @@ def _checked(name: str, value: Any, source: str) -> Any:
 
 
 def _quoted(value: Any) -> str:
-    """A value as a sentence can give it; a table may be deeper than repr goes."""
+    """Format a value for an error message; a table may be nested deeper than repr allows."""
     return type(value).__name__ if isinstance(value, (dict, list)) else shortened(repr(value))
 
 
@@ -119,7 +119,7 @@ def add_flags(
     sections: Sequence[str] = tuple(SECTIONS),
     without: Sequence[str] = (),
 ) -> None:
-    """A flag for every setting, by sections; those not given stay out of the namespace."""
+    """Add a flag for every setting, by sections; those not given stay out of the namespace."""
     for section in sections:
         text = SECTIONS[section]
         group = parser.add_argument_group(section, text)

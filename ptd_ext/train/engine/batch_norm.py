@@ -18,7 +18,7 @@ class SharedBatchNorm(_BatchNorm):
     """Batch normalisation that trains with the statistics of all ranks' rows."""
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Any: the layer that this one replaces had its own check."""
+        """Accept any input: the layer that this one replaces has its own check."""
 
     def forward(self, input: Tensor) -> Tensor:
         """(x − mean) / √(var + ε) · weight + bias, by channel."""
@@ -39,7 +39,7 @@ class SharedBatchNorm(_BatchNorm):
         return result + self.bias.view(shape) if self.affine else result
 
     def _remember(self, mean: Tensor, variance: Tensor, total: Tensor) -> None:
-        """Running statistics, the variance unbiased, as torch keeps them."""
+        """Update the running statistics, the variance unbiased, as torch does."""
         if self.running_mean is None or self.running_var is None:
             return
         assert self.num_batches_tracked is not None
@@ -51,7 +51,7 @@ class SharedBatchNorm(_BatchNorm):
 
 
 def over_ranks(network: nn.Module) -> nn.Module:
-    """The network with its batch normalisations replaced, on parameters of the same names."""
+    """Replace the network's batch normalisations; the parameters keep their names."""
     if isinstance(network, _BatchNorm):
         shared = SharedBatchNorm(
             network.num_features,

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if nothing had happened."""
+"""Checkpoints: everything that is needed to continue to the same bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO, cast
 import torch
 
 from ptd_ext.train.config.settings import Settings, describe
-from ptd_ext.utils.atomic_files import whole_file
+from ptd_ext.utils.atomic_files import atomic_file
 
 __all__ = ["digest", "load", "rng_state", "save", "save_tensors", "set_rng_state"]
 
@@ -25,10 +25,10 @@ _INSTEAD = "Put back a copy of it, or delete it to begin anew."
 
 
 def digest(settings: Settings, without: Collection[str] = ()) -> str:
-    """The settings that decide a result, as one short word.
+    """A hash of the settings that the result depends on.
 
-    Not those of the section "run", and not where the data lie: a run may go on elsewhere. That the
-    data are the same is for :meth:`ptd_ext.train.data.problem.Problem.fingerprint` to say.
+    Settings of the section "run" and the folder of the data are left out: a run may continue on
+    another machine. :meth:`ptd_ext.train.data.problem.Problem.fingerprint` identifies the data.
     """
     values = {
         name: value
@@ -39,17 +39,17 @@ def digest(settings: Settings, without: Collection[str] = ()) -> str:
 
 
 def save(path: Path, belongs_to: str, state: dict[str, Any]) -> None:
-    """Write a checkpoint, which is there whole or not at all."""
+    """Write a checkpoint atomically."""
     whole = {"format": _FORMAT, "belongs_to": belongs_to, **state}
     save_tensors(path, whole, checksum=True)
 
 
 def save_tensors(path: Path, state: dict[str, Any], *, checksum: bool = False) -> None:
-    """Write what `torch.load` reads, whole or not at all; with a checksum if it is read back here.
+    """Write a file for `torch.load` atomically, with a checksum if :func:`load` is to read it.
 
-    The checksum is behind the bytes of the archive, where `torch.load` does not look.
+    The checksum follows the archive, where `torch.load` does not look.
     """
-    with whole_file(path) as temporary, open(temporary, "wb") as file:
+    with atomic_file(path) as temporary, open(temporary, "wb") as file:
         writer = _Writer(file)
         torch.save(state, cast(IO[bytes], writer))
         if checksum:
@@ -61,8 +61,8 @@ def save_tensors(path: Path, state: dict[str, Any], *, checksum: bool = False) -
 class _Writer:
     """A file for `torch.save` that sums up its bytes.
 
-    An error must not go through torch's archive writer, which on its way out writes on and ends the
-    process when that fails as well: it is kept, and what follows is dropped.
+    An exception must not pass through torch's archive writer: its destructor would write again, and
+    abort the process when that fails as well. So the error is stored, and later bytes are dropped.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -72,18 +72,18 @@ class _Writer:
 
     @property
     def name(self) -> str:
-        """The file's."""
+        """The name of the file."""
         return self._file.name
 
     def write(self, data: bytes) -> int:
-        """Take the bytes."""
+        """Write the bytes, unless a write has failed."""
         self.sum.update(data)
         if self.error is None:
             self._try(lambda: self._file.write(data))
         return len(data)
 
     def flush(self) -> None:
-        """Hand on what is buffered."""
+        """Flush the file, unless a write has failed."""
         if self.error is None:
             self._try(self._file.flush)
 
@@ -95,7 +95,7 @@ class _Writer:
 
 
 def load(path: Path, belongs_to: str) -> dict[str, Any]:
-    """Read a checkpoint of the same settings and data, running no code of the file's."""
+    """Read a checkpoint of the same settings and data, without running code from it."""
     _check_sum(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)

@@ -1,10 +1,8 @@
-"""A run with a folder of its own: settings, metrics, checkpoints, and what was learned."""
+"""An experiment: training in a folder with its settings, metrics, checkpoints and results."""
 
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,69 +15,32 @@ from ptd_ext.train.data.problem import Problem, load_problem
 from ptd_ext.train.engine.experiment_folder import check_folder, claim, read_finished
 from ptd_ext.train.engine.label_report import write_label_report
 from ptd_ext.train.engine.logger import Log
+from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.atomic_files import write_text
-from ptd_ext.utils.distributed import Ranks, join
-from ptd_ext.utils.threads import check_threads, using
+from ptd_ext.utils.threads import using
 
-__all__ = ["Place", "train"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """The device, and this process among the ranks."""
-
-    device: torch.device
-    ranks: Ranks
-
-    @classmethod
-    def of(cls, settings: Settings) -> Place:
-        """Choose both as the settings say; a rank takes the GPU of its number."""
-        device = _device(settings.device)
-        check_threads("threads", settings.threads)
-        return cls(device, join(device.type))
-
-
-def _device(name: str) -> torch.device:
-    local = os.environ.get("LOCAL_RANK")
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and local is not None:
-        name = f"cuda:{local}"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:1; got {name!r}.") from None
-    if device.type != "cuda":
-        return device
-    if not torch.cuda.is_available():
-        raise ValueError(f"device is {name}, but torch finds no GPU; take cpu or auto.")
-    if (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device is {name}, but there are {torch.cuda.device_count()} GPUs.")
-    if local is not None and device.index != int(local):
-        raise ValueError(f"device must be cuda for several processes, one GPU each; got {name}.")
-    torch.cuda.set_device(device)
-    return device
+__all__ = ["train"]
 
 
 def train(
     settings: Settings,
     out: Path,
-    place: Place,
+    place: Placement,
     *,
     resume: bool = False,
     problem: Problem | None = None,
 ) -> dict[str, Any]:
-    """Train in a folder; returns what its `result.json` holds. A finished run is not repeated.
+    """Train in a folder; returns the content of its `result.json`. A finished one is not repeated.
 
     Args:
-        settings: of the run.
-        out: its folder. With `resume` it may hold a run of the same settings.
-        place: where to run.
-        resume: go on from what is in the folder, if there is something. The result of a finished
-            run is returned, if it was on the same data.
-        problem: the data that the settings ask for, if they are at hand.
+        settings: of the experiment.
+        out: its folder. With `resume` it may hold an experiment of the same settings.
+        place: the device and the processes.
+        resume: continue from the checkpoint in the folder, if there is one. The result of a
+            finished experiment is returned if it was on the same data.
+        problem: the data that the settings name, if they are loaded already.
     """
     check_folder(settings, out, resume)
     finished, ranks = out / "result.json", place.ranks
@@ -89,24 +50,24 @@ def train(
         return result
     with claim(out, ranks):
         if ranks.first:
-            # Another process may have been here between the check above and the claim.
+            # Another process may have used the folder between the check above and the claim.
             check_folder(settings, out, resume)
         if (result := read_finished(finished, problem)) is None:
             result = _train(settings, out, place, resume, problem)
             if ranks.first:
-                # Last: where there is a result, everything else is there too.
+                # The result is written last, so that everything else is there once it is.
                 write_text(finished, json.dumps(result, indent=2) + "\n")
         ranks.wait()
     return result
 
 
 def _train(
-    settings: Settings, out: Path, place: Place, resume: bool, problem: Problem
+    settings: Settings, out: Path, place: Placement, resume: bool, problem: Problem
 ) -> dict[str, Any]:
     ranks = place.ranks
     log = Log(quiet=not ranks.first, progress=settings.progress)
     trainer = Trainer(settings, problem, place.device, out=out, ranks=ranks, log=log)
-    # All is checked: only now something is written.
+    # Nothing is written before all checks have passed.
     if ranks.first:
         if not (out / "settings.toml").exists():
             write_settings(settings, out / "settings.toml")
@@ -141,7 +102,7 @@ def _about(settings: Settings) -> dict[str, Any]:
     return {**words, "version": build_info()["version"], "torch": torch.__version__}
 
 
-def _introduction(settings: Settings, problem: Problem, place: Place) -> str:
+def _introduction(settings: Settings, problem: Problem, place: Placement) -> str:
     rate = problem.realised_rate
     wrong = "noise as it comes" if rate is None else f"{rate:.1%} of labels wrong"
     ranks = f", {place.ranks.size} processes" if place.ranks.size > 1 else ""

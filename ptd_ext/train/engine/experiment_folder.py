@@ -1,4 +1,4 @@
-"""The folder of a run: who may write to it, and whether what is in it belongs to this run."""
+"""The folder of an experiment: its lock, and the check that its content belongs to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _claimed: set[Path] = set()  # by this process
 
 
 def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
-    """Make runs/NAME, or with the first free number behind it; the same on all ranks."""
+    """Make runs/NAME, with the first free number appended if need be; the same on all ranks."""
     path, number = root / name, 1
     while ranks.first:
         try:
@@ -42,10 +42,10 @@ def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
 
 @contextmanager
 def claim(out: Path, ranks: Ranks) -> Iterator[None]:
-    """Make the folder, let no second process into it, and remove what killed writes have left.
+    """Make and lock the folder, and remove temporary files that killed processes have left.
 
-    Nothing may be written to the folder outside of this. A process may claim a folder again within
-    its own claim. After an error a folder that is empty but for the lock is removed.
+    Nothing may be written to the folder outside of this context. A process may claim a folder
+    again within its own claim. After an error a folder that is empty but for the lock is removed.
     """
     ranks.wait()
     folder, lock = out.absolute(), None
@@ -69,7 +69,7 @@ def claim(out: Path, ranks: Ranks) -> Iterator[None]:
 
 
 def _lock(out: Path) -> int:
-    """A descriptor that locks the folder until it is closed, or the process ends."""
+    """Return a descriptor that locks the folder until it is closed or the process ends."""
     path = out / _LOCK
     while True:
         try:
@@ -81,7 +81,7 @@ def _lock(out: Path) -> int:
             raise NotWrittenError.of(path, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A process that made a mistake removes its lock: this one may be of a removed file.
+            # A process that fails removes its lock file, which this descriptor may be of.
             if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
                 return lock
         except BlockingIOError:
@@ -99,7 +99,7 @@ def _lock(out: Path) -> int:
 
 
 def check_folder(settings: Settings, out: Path, resume: bool) -> None:
-    """Raise unless the folder is free, or holds a run of these settings to go on with."""
+    """Raise unless the folder is free, or holds a run of these settings to continue."""
     kept = out / "settings.toml"
     if not kept.exists():
         for name in _WRITTEN:

@@ -12,11 +12,11 @@ from ptd_ext.train.methods.dmi import DeterminantInformation
 from ptd_ext.train.methods.registry import stages_of
 from ptd_ext.train.methods.small_loss import MentorNet, floor_of, kept_share
 
-__all__ = ["check_one_sample", "possible_stages", "smallest_batch"]
+__all__ = ["check_one_sample", "feasible_stages", "smallest_batch"]
 
 
-def possible_stages(settings: Settings, problem: Problem) -> list[Stage]:
-    """The stages of the method, or a sentence on why they cannot be trained on these data."""
+def feasible_stages(settings: Settings, problem: Problem) -> list[Stage]:
+    """Return the stages of the method; raises ValueError if these data cannot train them."""
     settings = _with_known_rate(settings, problem)
     if problem.classes < 2:
         raise ValueError(
@@ -36,7 +36,7 @@ def possible_stages(settings: Settings, problem: Problem) -> list[Stage]:
 
 
 def _with_known_rate(settings: Settings, problem: Problem) -> Settings:
-    """The settings with the true rate of noise that was not made here, where it is known."""
+    """Set the rate to the true one, if the labels were noisy from the start and it is known."""
     if problem.asked_rate is not None or problem.realised_rate is None:
         return settings
     return settings.replace(rate=min(problem.realised_rate, 0.99))
@@ -62,7 +62,7 @@ def _check_share(settings: Settings, batch: int) -> None:
 
 
 def check_one_sample(network: nn.Module, one: Tensor, samples: int) -> None:
-    """Raise for batch normalisation, which has no variance of one sample, as a batch may be."""
+    """Raise if the network cannot train on a batch of one sample, as with batch normalisation."""
     try:
         with torch.no_grad(), torch.random.fork_rng([]):
             network.train()(one)

@@ -10,7 +10,7 @@ import torch
 from ptd_ext.ops.functional import clean_posterior
 from ptd_ext.train.engine.state import TransitionEstimate
 from ptd_ext.train.engine.trainer import Trainer
-from ptd_ext.utils.atomic_files import whole_file
+from ptd_ext.utils.atomic_files import atomic_file
 
 __all__ = ["write_label_report"]
 
@@ -40,7 +40,7 @@ def write_label_report(trainer: Trainer, estimate: TransitionEstimate, path: Pat
     order = right.argsort(stable=True)
     columns = (problem.train_ids, labels, right, suggested, best)
     rows = zip(*(column[order.to(column.device)].tolist() for column in columns), strict=True)
-    with whole_file(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
+    with atomic_file(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_COLUMNS)
         for row in rows:

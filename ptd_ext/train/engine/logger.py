@@ -39,12 +39,12 @@ class Log:
             self._board = SummaryWriter(str(out / "tensorboard"))
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         if not self.quiet:
             print(text, file=self.stream, flush=True)
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """The line of an epoch, and its record."""
+        """Print the line of an epoch, and append its record to the file."""
         self.say(_line(record))
         self.records.append(json.dumps(record))
         if self.path is not None:
@@ -59,13 +59,13 @@ class Log:
                     self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
 
     def back_to(self, records: list[str]) -> None:
-        """Tell of these epochs only, whatever a process that was killed has left in the file."""
+        """Keep these records only, whatever a process that was killed has left in the file."""
         self.records = list(records)
         if self.path is not None and (records or self.path.exists()):
             write_text(self.path, "".join(f"{record}\n" for record in records))
 
     def bar(self, steps: Iterable[Any], total: int, title: str) -> Iterator[Any]:
-        """The steps, behind a bar where the terminal can show one and tqdm is installed."""
+        """Iterate over the steps, with a progress bar if there is a terminal and tqdm."""
         if self.bars:
             try:
                 from tqdm import tqdm

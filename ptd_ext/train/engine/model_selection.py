@@ -17,7 +17,7 @@ __all__ = ["better_model", "validate"]
 
 @torch.no_grad()
 def validate(context: StageContext, stage: Stage, epoch: int) -> tuple[Scores, nn.Module]:
-    """The better of the networks after an epoch, counted from 0 (−1: before the first one).
+    """Return the better of the networks after an epoch, counted from 0 (−1: before the first).
 
     Clean test data are only reported.
     """

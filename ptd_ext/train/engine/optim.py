@@ -1,4 +1,4 @@
-"""Optimisers and their schedules, as functions of the epoch: nothing of them needs remembering."""
+"""Optimisers and their schedules, which are functions of the epoch and have no state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Schedule:
         return cls(**{**values, **changes})
 
     def build(self, parameters: Iterable[Tensor]) -> Optimizer:
-        """The fused optimiser of those that learn: one kernel for all, on the CPU too."""
+        """Make the fused optimiser of the trainable parameters: one kernel for all, on CPUs too."""
         parameters = [parameter for parameter in parameters if parameter.requires_grad]
         if self.optimiser == "adam":
             return Adam(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
@@ -86,8 +86,8 @@ class Schedule:
 class skip_unless:  # noqa: N801 (reads as a statement)
     """Makes an optimiser's step do nothing where a tensor on the device is false.
 
-    Fused optimisers look at `found_inf`, which gradient scalers set; so momentum and weight decay
-    rest too, and the host need not know.
+    Fused optimisers read `found_inf`, which gradient scalers set; so momentum and weight decay are
+    skipped too, and the host need not wait.
     """
 
     def __init__(self, optimiser: Optimizer, update: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop at the next step, with everything saved."""
+"""Ctrl-C and SIGTERM as a request to stop after the current step, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["Stopped", "Stopping"]
+__all__ = ["StopSignals", "Stopped"]
 
 
 class Stopped(Exception):
-    """A signal stopped the run; `code` is what the process should exit with."""
+    """Raised after a signal has stopped training; `code` is the exit code of the process."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")
@@ -18,14 +18,14 @@ class Stopped(Exception):
         self.code = 128 + signal_number
 
 
-class Stopping:
-    """Notes the first signal; a second one ends the process as usual."""
+class StopSignals:
+    """Records the first signal; a second one ends the process as usual."""
 
     def __init__(self) -> None:
         self.received = 0
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Stopping:
+    def __enter__(self) -> StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._note)
         return self

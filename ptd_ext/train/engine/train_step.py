@@ -1,4 +1,4 @@
-"""The hot loop: fetch, forward, loss, backward, step. Nothing in it waits for the device."""
+"""The train step: fetch, forward, loss, backward, update. Nothing in it waits for the device."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NEVER = 2**62  # a step that no run reaches
 
 
 def key(*words: object) -> int:
-    """A seed for this purpose, independent of all others."""
+    """Derive the seed of one purpose, independent of those of all others."""
     text = "/".join(map(str, words)).encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
 
 
 def order(seed: int, stage: int, epoch: int, size: int) -> Tensor:
-    """The sample ids of an epoch, shuffled: a function of its arguments only."""
+    """Shuffle the sample ids of an epoch; the order depends on the arguments only."""
     generator = torch.Generator().manual_seed(key("order", seed, stage, epoch))
     return torch.randperm(size, generator=generator)
 
@@ -75,9 +75,9 @@ class TrainStep:
         self.diverged = torch.full((), _NEVER, device=device)  # the epoch's first step that did
 
     def batches(self, ids: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Ids of each step, and this rank's inputs, without the first `skip` steps."""
+        """Yield the ids of each step and this rank's inputs, without the first `skip` steps."""
         inputs, size = self.problem.train, self.stage.batch_size
-        # Split where they are needed, so that no step copies ids from one to the other.
+        # Ids are split on both devices, so that no step copies them from one to the other.
         here = ids.to(self.device).split(size)[skip:]
         there = ids.to(inputs.device).split(size)[skip:]
 
@@ -96,7 +96,7 @@ class TrainStep:
                 yield batch, ready
 
     def begin_epoch(self, epoch: int) -> None:
-        """Training mode, learning rates, a fresh sum of losses."""
+        """Set training mode and learning rates, and reset the sum of losses."""
         for network in self.networks:
             network.train()
         for optimiser, schedule in zip(self.optimisers, self.schedules, strict=True):
@@ -105,7 +105,7 @@ class TrainStep:
         self.diverged.fill_(_NEVER)
 
     def step(self, ids: Tensor, inputs: Tensor, epoch: int, number: int) -> None:
-        """One step of everything."""
+        """Run one step: forward, loss, backward and update of all networks."""
         logits = []
         for forward in self.forwards:
             with torch.autocast(self.device.type, self.amp, enabled=self.amp is not None):
@@ -127,7 +127,7 @@ class TrainStep:
                 self.scaler.step(optimiser)
         self.scaler.update()
         self.loss += total.detach() * (len(ids) / len(self.networks))
-        # Noted on the device, which the host asks at the end of an epoch: a step does not wait.
+        # The first bad step is recorded on the device and read at the end of the epoch.
         here = torch.where(total.detach().isfinite(), _NEVER, number)
         torch.minimum(self.diverged, here, out=self.diverged)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from ptd_ext.train import networks
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import Problem
-from ptd_ext.train.engine import batch_norm, checkpoint
+from ptd_ext.train.engine import checkpoint
 from ptd_ext.train.engine.evaluate import Prediction, predict
-from ptd_ext.train.engine.feasibility import check_one_sample, possible_stages, smallest_batch
+from ptd_ext.train.engine.feasibility import check_one_sample, feasible_stages, smallest_batch
 from ptd_ext.train.engine.logger import Log
 from ptd_ext.train.engine.model_selection import better_model, validate
-from ptd_ext.train.engine.signals import Stopped, Stopping
+from ptd_ext.train.engine.placement import build_network, keeps_data
+from ptd_ext.train.engine.signals import Stopped, StopSignals
 from ptd_ext.train.engine.state import BestModel, Scores, StageOutputs, to_state
 from ptd_ext.train.engine.train_step import AMP, TrainStep, key, order
 from ptd_ext.train.engine.warm_up_cache import WarmUpCache
@@ -38,9 +39,9 @@ class Trainer:
 
     Attributes:
         problem: the data, on the device.
-        networks: those of the stage at hand.
+        networks: of the stage that is trained.
         outputs: what finished stages have left to later ones.
-        last: how the networks did after the last epoch.
+        last: the scores after the last epoch.
         fingerprint: of the data.
     """
 
@@ -58,10 +59,10 @@ class Trainer:
         self.fingerprint = problem.fingerprint()
         self._belongs_to = f"{checkpoint.digest(settings)}-{self.fingerprint}"
         self._cache = WarmUpCache(settings, self.fingerprint)
-        self.problem = problem.to(device, _resident(settings, problem, device))
+        self.problem = problem.to(device, keeps_data(settings, problem, device))
         self.ranks = ranks or Ranks()
         self.log = log or Log(quiet=True)
-        self.stages = possible_stages(settings, problem)
+        self.stages = feasible_stages(settings, problem)
         self._check_network()
         self._cache.open()
         self.networks: list[nn.Module] = []
@@ -71,11 +72,11 @@ class Trainer:
         self.seconds = 0.0
 
     def train(self, *, resume: bool = False) -> dict[str, Any]:
-        """All stages; the result. With `resume`, on from the last checkpoint if there is one."""
+        """Train all stages, with `resume` from the last checkpoint; returns the result."""
         state = self._read_checkpoint() if resume else None
         first = 0 if state is None else state["stage"]
         self.log.back_to([] if state is None else state["records"])
-        with Stopping() as stopping:
+        with StopSignals() as stopping:
             for index in range(first, len(self.stages)):
                 mine = state if index == first else None
                 cached = isinstance(self.stages[index], WarmUp) and mine is None
@@ -111,9 +112,7 @@ class Trainer:
         if self.out is not None and self.ranks.first:
             checkpoint.save_tensors(self.out / name, state)
 
-    # One stage.
-
-    def _stage(self, index: int, state: dict[str, Any] | None, stopping: Stopping) -> None:
+    def _stage(self, index: int, state: dict[str, Any] | None, stopping: StopSignals) -> None:
         stage = self.stages[index]
         if state is not None:
             self._restore(state)
@@ -154,7 +153,7 @@ class Trainer:
             self._cache.write(self.outputs, self.best)
 
     def _epoch(
-        self, index: int, epoch: int, step: int, steps: TrainStep, stopping: Stopping
+        self, index: int, epoch: int, step: int, steps: TrainStep, stopping: StopSignals
     ) -> None:
         start = time.perf_counter()
         stage, size = self.stages[index], self.problem.train_size
@@ -204,31 +203,16 @@ class Trainer:
         self._best = better_model(self._best, self.last, network, stage)
         return self.last
 
-    def _signal(self, stopping: Stopping, step: int) -> int:
-        """The signal to stop for, 0 if none; ranks ask each other at some steps, and agree."""
+    def _signal(self, stopping: StopSignals, step: int) -> int:
+        """Return the signal to stop for, or 0; ranks agree on it every few steps."""
         if self.ranks.size > 1 and step % _RANKS_AGREE:
             return 0
         return self.ranks.largest(stopping.received, self.device)
 
-    # Networks.
-
     def _network(self, index: int, number: int, state: dict[str, Tensor] | None) -> nn.Module:
-        """Initialised as a function of seed, stage and number, then loaded with `state`."""
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(key("network", self.settings.seed, index, number))
-            network = networks.build(
-                self.settings.network,
-                self.problem.classes,
-                inputs=self.problem.sample_shape,
-                embedding=self.problem.embedding,
-                weights=self.settings.network_weights or None,
-            )
-        layout = torch.channels_last if self.settings.channels_last else torch.contiguous_format
-        network = cast(Any, network).to(self.device, memory_format=layout)
-        if self.ranks.size > 1:
-            on_gpu = self.device.type == "cuda"
-            convert = nn.SyncBatchNorm.convert_sync_batchnorm if on_gpu else batch_norm.over_ranks
-            network = convert(network)
+        """A network whose initial weights are a function of seed, stage and number."""
+        seed = key("network", self.settings.seed, index, number)
+        network = build_network(self.settings, self.problem, self.device, self.ranks, seed)
         if state is not None:
             network.load_state_dict(state)
         return network
@@ -245,8 +229,6 @@ class Trainer:
         if self.ranks.size == 1 and smallest_batch(self.stages, self.problem.train_size) == 1:
             check_one_sample(network, few[:1], self.problem.train_size)
         self._sample_work = counter.get_total_flops() / 2 / len(few)  # multiply-adds
-
-    # Checkpoints and warmed-up networks.
 
     @property
     def _checkpoint_path(self) -> Path | None:
@@ -314,11 +296,3 @@ class Trainer:
             "approximation_error": error,
             "seconds": self.seconds,
         }
-
-
-def _resident(settings: Settings, problem: Problem, device: torch.device) -> bool:
-    """True if the samples are kept on the device: on request, or if half of it has room."""
-    if settings.resident != "auto" or device.type != "cuda":
-        return settings.resident != "no"
-    free, _ = torch.cuda.mem_get_info(device)
-    return problem.bytes() <= free / 2

@@ -1,4 +1,4 @@
-"""Warmed-up networks that runs share: methods with a transition matrix warm up alike."""
+"""A cache of warmed-up networks: methods with a transition matrix have the same warm-up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WarmUpCache:
         self.path = Path(folder) / f"{self._word}.pt" if folder else None
 
     def open(self) -> None:
-        """Make the folder, so that one that cannot be made is told before the warm-up."""
+        """Make the folder now, so that an error comes before the warm-up and not after it."""
         if self.path is None:
             return
         folder = self.path.parent

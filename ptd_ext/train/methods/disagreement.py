@@ -26,7 +26,7 @@ def disagreement(logits: list[Tensor]) -> Tensor:
 class Decoupling(Selecting):
     """Two networks, updated by cross entropy on the samples on which they disagree.
 
-    Wrong labels that both have not learned, or both have, then teach nothing.
+    Wrong labels that both networks have learned, or neither has, are then left out.
     """
 
     networks = 2
@@ -42,7 +42,7 @@ class Decoupling(Selecting):
 
 
 class CoTeachingPlus(CoTeaching):
-    """Co-teaching inside the disagreement, which keeps the networks from becoming one."""
+    """Co-teaching on the samples of disagreement, which keeps the networks different."""
 
     tallies = (*CoTeaching.tallies, "disagreeing")
     disagreeing: Tensor
@@ -50,8 +50,8 @@ class CoTeachingPlus(CoTeaching):
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
         """The peer's ⌊(1 − R(e))·n⌋ smallest losses of the n samples in dispute.
 
-        All n where that is none of them. Where n is 0 the whole batch in the first steps, when the
-        networks may agree for having learned nothing, and nothing later.
+        All n are taken if that number is 0. If n is 0, the whole batch is taken in the first steps,
+        when networks may agree because they have learned nothing, and no sample later.
         """
         disagree = disagreement(logits)
         size = disagree.sum()

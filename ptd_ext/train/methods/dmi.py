@@ -37,10 +37,10 @@ def determinant(logits: Tensor, labels: Tensor, *, per_sample: bool = True) -> T
 
 
 class DeterminantInformation(Stage):
-    """−log(|det(YᵀG/B)| + FLOOR), from the network that cross entropy has chosen.
+    """−log(|det(YᵀG/B)| + FLOOR), from the best network of cross entropy.
 
     Args:
-        settings: of the run.
+        settings: of the experiment.
         per_sample: divide YᵀG by B. The determinant of C balanced classes is then at most C⁻ᶜ,
             and where that is far below FLOOR the loss is nearly constant. Not divided it is Bᶜ
             times as large, and FLOOR matters only where a class is missing.
@@ -78,7 +78,7 @@ class DeterminantInformation(Stage):
         return None if self.full is None else [self.full]
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:
-        """Sum anew."""
+        """Reset the sums."""
         self.total.zero_()
         self.batches.zero_()
 

@@ -1,4 +1,4 @@
-"""Joint optimisation of network and labels: labels become what the network says of the samples.
+"""Joint optimisation of network and labels: labels become the network's predictions.
 
 The first stage learns the labels, with a learning rate high enough that the network cannot
 memorise wrong ones; the second trains a fresh network on them.
@@ -33,7 +33,7 @@ def joint_loss(log_g: Tensor, soft: Tensor, alpha: float, beta: float) -> Tensor
     """−mean Σ_c s_c·log g_c + α·KL(uniform ‖ ḡ) + β·mean entropy(g), ḡ the mean of g.
 
     Labels that follow the network are best predicted by one class for everything, which α forbids;
-    β moves soft labels towards a decision.
+    β moves soft labels towards one class.
     """
     samples, classes = log_g.shape
     # log ḡ by logsumexp: a class that no sample has keeps a finite loss, and a gradient.
@@ -61,7 +61,7 @@ class JointLabels(Stage):
         )
 
     def begin(self, context: StageContext) -> None:
-        """Labels are the given ones at first."""
+        """Start from the given labels."""
         noisy = context.problem.train_labels
         given = F.one_hot(noisy, context.problem.classes).float()
         self.register_buffer("noisy", noisy, persistent=False)
@@ -70,7 +70,7 @@ class JointLabels(Stage):
         self.register_buffer("recent", given.repeat(self.settings.joint_average, 1, 1))
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The joint loss; what the network predicts is kept for the labels to come."""
+        """The joint loss; predictions are stored for the labels of later epochs."""
         (z,) = logits
         log_g = log_posterior(z)
         slot = self.recent[batch.epoch % self.settings.joint_average]

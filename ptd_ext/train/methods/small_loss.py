@@ -1,7 +1,7 @@
 """Training on samples of small loss: MentorNet in its self-paced form, and Co-teaching.
 
-Networks learn clean labels first, so that early on a large loss tells of a wrong label. A growing
-share of every batch is left out by it.
+Networks learn clean labels first, so a large loss early in training hints at a wrong label. A
+growing share of every batch, that of the largest losses, is left out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Count = TypeVar("Count", int, Tensor)
 def kept_share(settings: Settings, epoch: int) -> Fraction:
     """1 − R(e). R is 0 in the first epoch and τ in the last of the ramp, and linear between.
 
-    A fraction, since in floats (1 − 0.8) · 10 is a little less than 2, and its floor 1. Of τ the
-    nearest fraction with a small denominator is taken: 4/5, not the float closest to it.
+    A fraction, since in floats (1 − 0.8) · 10 is a little less than 2, and its floor 1. τ is
+    rounded to a fraction with a small denominator: 4/5, not the float closest to it.
     """
     left_out = Fraction(settings.left_out).limit_denominator(10**6)
     if epoch >= settings.ramp_epochs:
@@ -40,26 +40,26 @@ def floor_of(share: Fraction, size: Count) -> Count:
 
 
 def smallest(losses: Tensor, count: int | Tensor) -> Tensor:
-    """The mask [B] of the `count` smallest losses; of equal ones the first.
+    """The mask [B] of the `count` smallest losses; among equal ones the first.
 
-    By ranks, so that `count` may be a tensor: nothing has a shape that the host must wait for.
+    It compares ranks, so that `count` may be a tensor and no shape makes the host wait.
     """
     return losses.argsort(stable=True).argsort() < count
 
 
 def mean_over(losses: Tensor, chosen: Tensor) -> Tensor:
-    """The mean of the chosen losses; of none 0, with a gradient of zeros."""
+    """The mean of the chosen losses; 0 with a gradient of zeros if none is chosen."""
     return losses.where(chosen, 0.0).sum() / chosen.sum().clamp(min=1)
 
 
 class Selecting(CrossEntropy):
-    """Mean cross entropy over samples that every step chooses anew, for each network its own.
+    """Mean cross entropy over samples that every step selects for each network.
 
-    A network for which none are chosen stays as it is: no decay of weights, no momentum.
+    A network without selected samples is not updated: no weight decay, no momentum.
     """
 
-    # Counts of samples in an epoch, the first being those that the others are shares of. Buffers,
-    # so that a run resumed within an epoch reports the whole of it.
+    # Counts of samples in an epoch; figures are ratios to the first one. They are buffers, so that
+    # training resumed within an epoch reports the whole epoch.
     tallies: tuple[str, ...] = ("seen", "kept")
     seen: Tensor
     kept: Tensor
@@ -95,7 +95,7 @@ class Selecting(CrossEntropy):
         return self.some
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:
-        """Count anew."""
+        """Reset the counts."""
         for name in self.tallies:
             getattr(self, name).zero_()
 
@@ -120,12 +120,12 @@ class MentorNet(Selecting):
 class CoTeaching(MentorNet):
     """Two networks, each on the samples that are small-loss to the other.
 
-    They differ in their start, so they mistake different wrong labels for right ones; a network
-    that chose for itself would confirm its own mistakes.
+    They start from different weights, so they mistake different wrong labels for right ones; a
+    network that selected for itself would confirm its own mistakes.
     """
 
     networks = 2
 
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
-        """The choices of MentorNet, exchanged."""
+        """The selections of MentorNet, exchanged between the networks."""
         return super().choose(batch, logits, losses)[::-1]

@@ -55,7 +55,7 @@ class WarmUp(CrossEntropy):
         self.averaged = min(settings.posterior_epochs, self.epochs)
 
     def begin(self, context: StageContext) -> None:
-        """Make room for the sum of posteriors."""
+        """Allocate the sum of posteriors."""
         super().begin(context)
         shape = (context.problem.train_size, context.problem.classes)
         self.register_buffer("posterior", torch.zeros(shape))
@@ -92,7 +92,7 @@ class Through(Stage):
         self.slack: nn.Parameter | None = None
 
     def begin(self, context: StageContext) -> None:
-        """Estimate T(x) unless a stage before, or this one before a resume, has done so."""
+        """Estimate T(x), unless an earlier stage or this one before a resume has done so."""
         if context.outputs.transition is None:
             context.outputs.transition = estimate_transition(context, self.settings)
             say_estimate(context)
@@ -141,8 +141,8 @@ class Revision(Through):
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The loss through T(x) + ΔT.
 
-        Detached, β gives ΔT no gradient, and attached it has a spurious minimum at g_ȳ → 0. So
-        ΔT learns from the forward likelihood, which leaves the network alone, unless told not to.
+        A detached β gives ΔT no gradient, and an attached one has a spurious minimum at g_ȳ → 0. So
+        ΔT learns from the forward likelihood, which does not update the network, by default.
         """
         if self.loss == "forward":
             return super().losses(batch, logits)

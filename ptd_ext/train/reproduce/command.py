@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.commands.failures import told_in_a_sentence
+from ptd_ext.train.commands.errors import report_errors
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.data.problem import load_problem
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # Said before hours of training, not after.
         parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[train]".\n')
     report = report_ablation if options.what == "ablation" else report_accuracy
-    with told_in_a_sentence(parser):
+    with report_errors(parser):
         if options.report_only:
             sys.exit(0 if report(options.out) else 1)
         _fill(parser, options, argv, report)

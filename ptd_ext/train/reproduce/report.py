@@ -9,7 +9,7 @@ from ptd_ext.train.reproduce import plot
 from ptd_ext.train.reproduce.csv_rows import ablation_csv, accuracy_csv
 from ptd_ext.train.reproduce.results import Results, read_results
 from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
-from ptd_ext.utils.atomic_files import remove_leftovers, whole_file, write_text
+from ptd_ext.utils.atomic_files import atomic_file, remove_leftovers, write_text
 
 __all__ = ["report_ablation", "report_accuracy"]
 
@@ -67,7 +67,7 @@ def _write(
             raise
         print(f"{error}; table.png was left out.")
     else:
-        with whole_file(folder / "table.png") as temporary:
+        with atomic_file(folder / "table.png") as temporary:
             Path(temporary).write_bytes(image)
         written = "table.md, table.csv and table.png"
     print(f"Written to {folder}: {written}.")

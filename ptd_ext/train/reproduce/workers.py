@@ -172,7 +172,7 @@ class Workers:
         """Ask the processes to end, wait, and end those that do not."""
         if not self._running:
             return
-        print("Stopping; what runs writes its checkpoint first …", flush=True)
+        print("StopSignals; what runs writes its checkpoint first …", flush=True)
         self._send(signal.SIGTERM)
         deadline = time.monotonic() + self.grace
         # A second signal means: at once.

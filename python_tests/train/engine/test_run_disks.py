@@ -16,7 +16,7 @@ from ptd_ext.train.engine import experiment as session
 from ptd_ext.train.engine import experiment_folder as run_folder
 from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.engine.experiment_folder import claim
-from ptd_ext.utils.atomic_files import NotWrittenError, remove_leftovers, whole_file
+from ptd_ext.utils.atomic_files import NotWrittenError, atomic_file, remove_leftovers
 from ptd_ext.utils.tensor_files import write
 
 
@@ -193,7 +193,7 @@ def test_a_table_that_cannot_be_written(small_disk, read_only, capsys):
 
 
 def test_a_temporary_file_in_use_is_no_leftover(tmp_path):
-    with whole_file(tmp_path / "a.txt") as temporary:
+    with atomic_file(tmp_path / "a.txt") as temporary:
         remove_leftovers(tmp_path)
         assert os.path.exists(temporary)
         with open(temporary, "w") as file:
@@ -214,7 +214,7 @@ def test_a_temporary_file_taken_for_a_leftover_is_made_again(tmp_path, monkeypat
         flock(file, how)
 
     monkeypatch.setattr(whole_files.fcntl, "flock", looking)
-    with whole_file(tmp_path / "a.txt") as temporary:
+    with atomic_file(tmp_path / "a.txt") as temporary:
         assert looked
         assert os.path.exists(temporary)
 

@@ -1,4 +1,4 @@
-"""Errors that a user can mend, as a sentence and an exit code instead of a traceback."""
+"""Errors that a user can correct, reported as a sentence and an exit code, not a traceback."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 from ptd_ext.train.engine.signals import Stopped
 
-__all__ = ["told_in_a_sentence"]
+__all__ = ["report_errors"]
 
 
 @contextmanager
-def told_in_a_sentence(
+def report_errors(
     parser: argparse.ArgumentParser, again: Callable[[], str] = str
 ) -> Iterator[None]:
-    """End the command with what went wrong; `again` says how a stopped one goes on."""
+    """Exit with a sentence on what went wrong; `again` is the command that continues a run."""
     try:
         yield
     except Stopped as stopped:

@@ -1,0 +1,89 @@
+"""Placement: the device, the processes, and what is kept on the device."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from ptd_ext.train import networks
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import Problem
+from ptd_ext.train.engine import batch_norm
+from ptd_ext.utils.distributed import Ranks, join
+from ptd_ext.utils.threads import check_threads
+
+__all__ = ["Placement", "build_network", "keeps_data"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The device, and this process among the ranks."""
+
+    device: torch.device
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, settings: Settings) -> Placement:
+        """Choose both as the settings say; a rank takes the GPU of its number."""
+        device = _device(settings.device)
+        check_threads("threads", settings.threads)
+        return cls(device, join(device.type))
+
+
+def _device(name: str) -> torch.device:
+    local = os.environ.get("LOCAL_RANK")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and local is not None:
+        name = f"cuda:{local}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:1; got {name!r}.") from None
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
+        raise ValueError(f"device is {name}, but torch finds no GPU; take cpu or auto.")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {name}, but there are {torch.cuda.device_count()} GPUs.")
+    if local is not None and device.index != int(local):
+        raise ValueError(f"device must be cuda for several processes, one GPU each; got {name}.")
+    torch.cuda.set_device(device)
+    return device
+
+
+def keeps_data(settings: Settings, problem: Problem, device: torch.device) -> bool:
+    """True if the samples are kept on the device: on request, or if half of it has room."""
+    if settings.resident != "auto" or device.type != "cuda":
+        return settings.resident != "no"
+    free, _ = torch.cuda.mem_get_info(device)
+    return problem.bytes() <= free / 2
+
+
+def build_network(
+    settings: Settings, problem: Problem, device: torch.device, ranks: Ranks, seed: int
+) -> nn.Module:
+    """The settings' network on the device, with weights drawn by the seed.
+
+    Where several processes train it, batch normalisation is over the batch of all of them.
+    """
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        network = networks.build(
+            settings.network,
+            problem.classes,
+            inputs=problem.sample_shape,
+            embedding=problem.embedding,
+            weights=settings.network_weights or None,
+        )
+    layout = torch.channels_last if settings.channels_last else torch.contiguous_format
+    network = cast(Any, network).to(device, memory_format=layout)
+    if ranks.size == 1:
+        return network
+    if device.type == "cuda":
+        return nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    return batch_norm.over_ranks(network)
