@@ -1,0 +1,1 @@
+from ptd_ext.ops.functional import *
