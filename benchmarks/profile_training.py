@@ -44,22 +44,25 @@ def images(path: Path, samples: int = 20_000) -> Path:
 
 
 def training_steps(folder: Path) -> TrainStep:
-    """The main stage of PTD-R, with a made-up T(x) instead of a warmed-up network's."""
+    """The main stage of PTD-R on random images."""
     settings = resolve(SIZES, {"data": str(images(folder / "images.npz")), "noise": "symmetric"})
-    trainer = Trainer(settings, load_problem(settings), torch.device("cpu"))
+    return stage_steps(Trainer(settings, load_problem(settings), torch.device("cpu")))
+
+
+def stage_steps(trainer: Trainer) -> TrainStep:
+    """The main stage of PTD, with a made-up T(x) instead of a warmed-up network's."""
     generator = torch.Generator().manual_seed(0)
-    size = trainer.problem.train_size
-    weights = torch.rand(size, settings.parts, generator=generator).softmax(-1)
-    shape = (settings.parts, CLASSES, CLASSES)
-    parts = torch.randn(shape, generator=generator).softmax(-1)
-    trainer.outputs.transition = TransitionEstimate(weights, weights[:0], parts)
+    size, parts = trainer.problem.train_size, trainer.settings.parts
+    weights = torch.rand(size, parts, generator=generator).softmax(-1)
+    matrices = torch.randn(parts, CLASSES, CLASSES, generator=generator).softmax(-1)
+    trainer.outputs.transition = TransitionEstimate(weights, weights[:0], matrices)
     stage = trainer.stages[1]
     stage.begin(trainer)
     return TrainStep(
         stage,
         [trainer._network(1, 0, None)],
         trainer.problem,
-        settings,
+        trainer.settings,
         trainer.device,
         trainer.ranks,
     )

@@ -1,0 +1,140 @@
+"""An epoch of the driver against the loops that one would write in plain PyTorch.
+
+The driver trains by PTD-F, through a T(x) of 10 parts; the others by cross entropy, from a
+DataLoader over a TensorDataset, and from the same images held in one tensor. LeNet-5 on
+Fashion-MNIST for an epoch; ResNet-18 for some steps, with images by channels or channels last, in
+float32 and under bfloat16 autocast. The contestants take turns.
+
+    python benchmarks/bench_training.py [--data FOLDER] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from measure import machine, write_csv
+from profile_training import stage_steps
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.train_step import order
+from ptd_ext.train.engine.trainer import Trainer
+
+BATCH = 128
+Epoch = Callable[[int], object]
+
+
+def driver(trainer: Trainer) -> Epoch:
+    """Takes so many steps of the driver's main stage."""
+    steps = stage_steps(trainer)
+
+    def epoch(most: int) -> None:
+        steps.begin_epoch(0)
+        ids = order(0, 1, 0, steps.problem.train_size)[: most * BATCH]
+        for number, batch in enumerate(steps.batches(ids, 0)):
+            steps.step(*batch, 0, number)
+        steps.check_finite(0)
+
+    return epoch
+
+
+def plain_loops(trainer: Trainer, amp: bool, layout: torch.memory_format) -> dict[str, Epoch]:
+    """The same network, images and labels; SGD as torch makes it."""
+    problem = trainer.problem
+    images = problem.train.fetch(torch.arange(problem.train_size), trainer.device)
+    images, labels = images.contiguous(memory_format=layout), problem.train_labels
+    network = trainer._network(1, 0, None).to(memory_format=layout).train()
+    optimiser = torch.optim.SGD(network.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> None:
+        optimiser.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+            logits = network(x)[1]
+        F.cross_entropy(logits.float(), y).backward()
+        optimiser.step()
+
+    loader = DataLoader(TensorDataset(images, labels), BATCH, shuffle=True)
+
+    def from_loader(most: int) -> None:
+        for number, batch in enumerate(loader):
+            if number == most:
+                break
+            step(*batch)
+
+    def from_tensor(most: int) -> None:
+        for ids in torch.randperm(len(labels))[: most * BATCH].split(BATCH):
+            step(images[ids], labels[ids])
+
+    return {"DataLoader": from_loader, "one tensor": from_tensor}
+
+
+def in_turns(contestants: dict[str, Epoch], steps: int, repeats: int) -> dict[str, float]:
+    """The median seconds of each, for so many steps."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(repeats + 1):
+        for name, epoch in contestants.items():
+            begin = time.perf_counter()
+            epoch(steps if turn else min(steps, 3))
+            if turn:
+                times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def measure(network: str, data: str, steps: int, repeats: int) -> list[dict]:
+    rows = []
+    kinds = [("float32", False), ("float32", True)]
+    if network != "lenet5":
+        kinds.append(("bfloat16", True))
+    for kind, channels_last in kinds:
+        config = {"dataset": "fashion_mnist", "method": "PTD-F", "network": network, "data": data}
+        amp = "bfloat16" if kind == "bfloat16" else "none"
+        flags = {"amp": amp, "channels_last": channels_last, "batch_size": BATCH}
+        settings = resolve(config, flags)
+        trainer = Trainer(settings, load_problem(settings), torch.device("cpu"))
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        loops = plain_loops(trainer, kind == "bfloat16", layout)
+        count = min(steps, -(-trainer.problem.train_size // BATCH))
+        seconds = in_turns({"ptd_ext": driver(trainer), **loops}, count, repeats)
+        best = min(time_of for name, time_of in seconds.items() if name != "ptd_ext")
+        for name, time_of in seconds.items():
+            print(f"{network:<10}{kind:<10}{'channels last' if channels_last else 'by channel':<15}"
+                  f"{name:<12}{count:5} steps{time_of:9.3f} s{time_of / best:8.3f}",
+                  flush=True)  # fmt: skip
+            rows.append(
+                {
+                    "network": network,
+                    "dtype": kind,
+                    "channels_last": channels_last,
+                    "contestant": name,
+                    "steps": count,
+                    "seconds": round(time_of, 4),
+                    "ratio_to_best_loop": round(time_of / best, 4),
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="", help="folder of the idx files of Fashion-MNIST")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--resnet-steps", type=int, default=2)
+    default = Path(__file__).parent / "results" / "training_cpu.csv"
+    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
+    options = parser.parse_args()
+    rows = measure("lenet5", options.data, 10**9, options.repeats)
+    if options.resnet_steps:
+        rows += measure("resnet18", options.data, options.resnet_steps, 2)
+    write_csv(options.out, [{**row, "batch": BATCH, **machine()} for row in rows])
+    print(f"Written to {options.out}")
+
+
+if __name__ == "__main__":
+    main()
