@@ -36,7 +36,7 @@ class FitOptions:
 
 
 class Fit:
-    """B factorisations of the same rows, from different starts. Whole at any moment."""
+    """B factorisations of the same rows, from different starts; consistent at any moment."""
 
     parts: Tensor  # [B, R, D]
     weights: Tensor  # [B, N, R] of this rank's rows
@@ -101,7 +101,7 @@ class Fit:
         self._accept(sums, self._best_parts(sums))
 
     def _iterate(self, effort: Effort) -> None:
-        """Weights for parts a little beyond the last ones, on the way they went; then best parts.
+        """Find weights for parts extrapolated along their last step, then the best parts.
 
         Plain iterations crawl along narrow valleys. Beyond the best parts the objective may rise;
         a factorisation for which it does takes the plain iteration instead.
@@ -124,7 +124,7 @@ class Fit:
         self._accept(sums, parts)
 
     def _sweep(self, parts: Tensor, effort: Effort) -> Sums:
-        """Weights for these parts, in spare memory: those at hand stay until they are beaten."""
+        """Find weights for these parts, in spare memory: the present ones stay until beaten."""
         sums, _ = weight_sweep(self._rows, parts, self.weights, effort, improved=self._spare)
         return sums.over(self._ranks)
 

@@ -16,7 +16,7 @@ _SAMPLE_PER_PART, _LARGEST_SAMPLE = 64, 4096
 def sample_rows(rows: Rows, ranks: Ranks, n_parts: int, seed: int) -> Tensor:
     """Rows to choose the parts from, [m, D] in float64 on the CPU.
 
-    Which rows depends on the seed and on how many there are, not on batches or ranks.
+    The choice depends on the seed and the number of rows, not on batches or ranks.
     """
     begin, total = ranks.first_row(rows.count(), rows.device)
     if total == 0:

@@ -1,6 +1,6 @@
 """The two steps of X ≈ hW, each of them convex: h on the simplex for given W, and W for given h.
 
-Of the rows only hᵀh and hᵀX are left after a sweep, so that they may come in batches and lie on
+After a sweep only hᵀh and hᵀX of the rows are kept, so that they may come in batches and lie on
 several ranks. All tensors have a leading dimension B: several factorisations at once.
 """
 
@@ -26,7 +26,7 @@ class Effort(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """All that a part step needs to know of the rows and their weights."""
+    """The statistics of the rows and their weights that a part step needs."""
 
     hh: Tensor  # [B, R, R], hᵀh
     hx: Tensor  # [B, R, D], hᵀX
@@ -42,7 +42,7 @@ class Sums(NamedTuple):
         return cls(zeros(batch, count, count), zeros(batch, count, features))
 
     def over(self, ranks: Ranks) -> Sums:
-        """Added up over all ranks, in one message of B·R·(R + D) numbers."""
+        """Add up the sums of all ranks, in one message of B·R·(R + D) numbers."""
         both = ranks.sum_(torch.cat([self.hh, self.hx], -1))
         return Sums(*both.split([self.hh.shape[-1], self.hx.shape[-1]], -1))
 

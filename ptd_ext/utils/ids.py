@@ -67,7 +67,7 @@ def positions(
 ) -> Tensor:
     """Return the index in `ids` of each of `wanted`; raises for ids that are not there.
 
-    `sorted_ids` is `ids.sort()`, for those who have it.
+    `sorted_ids` is `ids.sort()`, if the caller has it already.
     """
     ordered, order = ids.sort() if sorted_ids is None else sorted_ids
     place = torch.searchsorted(ordered, wanted.to(ids.device))

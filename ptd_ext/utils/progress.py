@@ -1,4 +1,4 @@
-"""A progress bar where one is asked for."""
+"""A progress bar, on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """Goes through an iterable, with a bar of tqdm's if `shown`."""
+    """Iterates over an iterable, with tqdm's bar if `shown`."""
 
     def __init__(self, steps: Iterable[int], shown: bool, title: str) -> None:
         self._steps: Any = steps

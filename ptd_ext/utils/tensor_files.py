@@ -1,8 +1,8 @@
-"""Files of tensors with a few words about them: safetensors, the words as JSON in its header.
+"""Files of tensors with metadata: safetensors, the metadata as JSON in its header.
 
 safetensors is what torch users share weights in: reading it runs no code, and it is one small
-package without dependencies. A checksum of everything is kept with the words, because the format
-has none. A file is written under a temporary name and renamed: it is there whole or not at all.
+package without dependencies. A checksum of everything is kept with the metadata, because the format
+has none. A file is written under a temporary name and renamed, so it is never there in part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def write(
 def read(
     path: str | os.PathLike[str], kind: str, names: Collection[str]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and words of a file of this kind that has at least the tensors `names`."""
+    """Read the tensors and metadata of a file of this kind, which must have the tensors `names`."""
     from safetensors import SafetensorError, safe_open
 
     if not os.path.isfile(path):

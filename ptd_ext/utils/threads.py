@@ -19,13 +19,13 @@ _WORTH_A_THREAD = 16e6  # multiply-adds, about half a millisecond
 
 
 def threads_for(work: float) -> int:
-    """So many threads pay for `work` multiply-adds from one wait to the next, one at least."""
+    """The number of threads that pay for `work` multiply-adds between two waits, at least one."""
     return int(max(1, min(work / _WORTH_A_THREAD, torch.get_num_threads())))
 
 
 @contextlib.contextmanager
 def using(threads: int) -> Iterator[None]:
-    """So many of torch's threads within, and afterwards as many as before."""
+    """Set the number of torch's threads within the context, and restore it afterwards."""
     before = torch.get_num_threads()
     if threads == before:
         yield

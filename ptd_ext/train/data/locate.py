@@ -1,4 +1,4 @@
-"""Finding the files of a data set, and saying where they were looked for in vain."""
+"""Finds the files of a data set, and says where missing ones were looked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of a run, as it trains: noisy labels, a noisy validation split, and a clean test set."""
+"""The data of an experiment: noisy training labels, a noisy validation split, a clean test set."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Problem:
         return len(self.train_labels)
 
     def to(self, device: torch.device, resident: bool) -> Problem:
-        """The labels, and where `resident` the samples, on a device."""
+        """Return a copy with the labels, and if `resident` the samples, on a device."""
         moved = {
             name: value.to(device)
             for name, value in vars(self).items()
@@ -149,7 +149,7 @@ class Problem:
         return Problem(**{**vars(self), **moved})
 
     def fingerprint(self) -> str:
-        """Tells data apart: by all labels and samples, of image files by some of the samples."""
+        """A hash of all labels and samples; of image files, of some samples."""
         found = hashlib.sha256(repr((self.name, self.classes, tuple(self.sample_shape))).encode())
         for labels in (self.train_labels, self.validation_labels, self.test_labels):
             found.update(labels.cpu().numpy().tobytes() + b"/")
@@ -173,7 +173,7 @@ def load_problem(settings: Settings) -> Problem:
         count = min(count, settings.data_limit)
     noise = make_noise(dataset, settings) if _is_clean(dataset, settings) else None
     labels = dataset.train_labels if noise is None else noise.noisy_labels
-    # Labels that nobody made noisy here may be clean or not: nothing is said of their noise.
+    # The rate of noise that was not made here is not known.
     clean = dataset.clean_labels if noise is None else dataset.train_labels
 
     generator = torch.Generator().manual_seed(settings.seed)
@@ -182,7 +182,7 @@ def load_problem(settings: Settings) -> Problem:
     if dataset.validation is not None:
         held_out, train = dataset.validation, order[~torch.isin(order, dataset.validation)]
     else:
-        # Rising, so that neighbours on the disk stay neighbours.
+        # Sorted, so that samples that are neighbours on the disk stay neighbours.
         held_out, train = order[:held].sort().values, order[held:].sort().values
     for name, count in (("train", len(train) - 1), ("validate", len(held_out))):
         if count < 1:

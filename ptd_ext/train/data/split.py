@@ -1,4 +1,4 @@
-"""Setting apart a test part of data that bring none."""
+"""Splits off a test part of data that have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network by its name, or by that of a function of one's own."""
+"""Builds a network by its name, or by the name of a user's function."""
 
 from __future__ import annotations
 

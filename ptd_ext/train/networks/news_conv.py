@@ -23,8 +23,8 @@ class NewsConv(nn.Module):
     Args:
         classes: C.
         embedding: float [V, D]; row 0 is padding.
-        trainable: Whether the vectors are learned on. They stay as they are by default, as their
-            number of parameters is many times the rest's.
+        trainable: train the vectors, too. By default they are frozen, as they have many times the
+            parameters of the rest.
     """
 
     def __init__(self, classes: int, embedding: Tensor, trainable: bool = False) -> None:
@@ -33,12 +33,12 @@ class NewsConv(nn.Module):
             raise ValueError(
                 f"embedding must be floats [V, D]; got {embedding.dtype} {list(embedding.shape)}."
             )
-        # A copy: two networks trained together do not share it.
+        # Each network has a copy, so that two that train together do not share it.
         self.embedding = nn.Embedding.from_pretrained(
             embedding.detach().clone(), freeze=not trainable, padding_idx=0
         )
         widths = (embedding.shape[1], WIDTH, WIDTH, WIDTH)
-        # Padded, so that even a text of one word gets through all three.
+        # Inputs are padded, so that even a text of one word passes all three convolutions.
         self.conv1, self.conv2, self.conv3 = (
             nn.Conv1d(before, after, KERNEL, padding=KERNEL // 2)
             for before, after in pairwise(widths)

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = parsing.parser()
     options = parsing.parse(parser, argv)
     if find_spec("scipy") is None:
-        # Said before hours of training, not after.
+        # This error comes before hours of training, not after them.
         parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[train]".\n')
     report = report_ablation if options.what == "ablation" else report_accuracy
     with report_errors(parser):
@@ -73,7 +73,7 @@ def _fill(
 
 
 def _check(parser: argparse.ArgumentParser, configs: dict[Cell, dict[str, Any]]) -> None:
-    """Let a setting that cannot be fail now, once, and not in every cell."""
+    """Report an invalid setting once, now, and not in every cell."""
     for config in configs.values():
         try:
             resolve(config, {})
@@ -84,7 +84,7 @@ def _check(parser: argparse.ArgumentParser, configs: dict[Cell, dict[str, Any]])
 def _done(
     table: Path, configs: dict[Cell, dict[str, Any]]
 ) -> tuple[list[Cell], dict[Path, list[str]]]:
-    """Cells that are done, and the folders of cells that were run or begun with other settings."""
+    """Return the finished cells, and the folders of cells that have other settings."""
     done: list[Cell] = []
     other: dict[Path, list[str]] = {}
     for cell, config in configs.items():
@@ -109,7 +109,7 @@ def _readable(folder: Path) -> bool:
 def _other_data(table: Path, configs: dict[Cell, dict[str, Any]], done: list[Cell]) -> str:
     """Return a sentence if finished cells had other data than the next ones would have.
 
-    One cell tells for all: it was compared like this before every later one was run.
+    One cell is enough: it was compared in the same way before every later one was run.
     """
     for cell in done:
         folder = cell.folder(table)

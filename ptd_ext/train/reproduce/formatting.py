@@ -68,7 +68,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
-    """Rows as CSV; what is missing or not a number stays empty."""
+    """Format rows as CSV; missing values and NaN stay empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-# Training samples of each; digits is small, comes with scikit-learn, and is there to try things.
+# Training samples of each data set; digits is small and comes with scikit-learn, for trials.
 DATA_SETS = {
     "mnist": 60_000,
     "fashion_mnist": 60_000,
@@ -125,9 +125,9 @@ def ablation_grid(
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Sentences' halves such as "epochs = 5 (now 10)", for settings that change what is computed.
+    """List differences such as "epochs = 5 (now 10)", for settings that change the result.
 
-    Where a run reads data and how it runs may change: tables and data sets get moved about.
+    Paths and settings of the section "run" may differ: tables and data sets get moved.
     """
     found = []
     for name in sorted({*before, *now}):

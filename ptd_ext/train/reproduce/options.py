@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """The options with every default filled in; what is wrong is said in a sentence."""
+    """Parse and check the options, with every default filled in."""
     options = made.parse_args(argv)
     ablation = options.what == "ablation"
     if not ablation and (options.parts or options.dataset):

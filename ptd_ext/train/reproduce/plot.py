@@ -22,7 +22,7 @@ __all__ = ["Drawing", "ablation_figure", "accuracy_figure", "png"]
 Drawing = Callable[[Results], "Figure"]
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, but for its yellow, which is
-# too light for lines. Markers say the same once more.
+# too light for lines. Markers tell the methods apart as well.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vPX"
 

@@ -25,7 +25,7 @@ def report_accuracy(table: Path) -> bool:
 
 
 def report_ablation(table: Path) -> bool:
-    """The same of the ablation, in a folder of its own below `table`."""
+    """Do the same for the ablation, in a folder of its own below `table`."""
     found = _read(table)
     studied = {(r.cell.data, r.cell.rate) for r in found if r.cell.parts is not None}
     # Runs of PTD without a given R belong to the accuracy table only; those of one matrix to both.

@@ -48,7 +48,7 @@ class Results(list[Result]):
     """Some results; every method keeps the order that it has in the tables."""
 
     def where(self, **fields: Any) -> Results:
-        """Those whose cells have these values."""
+        """The results whose cells have these values."""
         return Results(r for r in self if all(getattr(r.cell, k) == v for k, v in fields.items()))
 
     def distinct(self, name: str) -> list[Any]:
@@ -100,7 +100,7 @@ class Results(list[Result]):
 
 
 def read_result(folder: Path) -> Result:
-    """The result of a finished run. A sentence is raised for one that has none, or a broken one."""
+    """Read the result of a finished run; raises ValueError if it is missing or damaged."""
     path = folder / "result.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

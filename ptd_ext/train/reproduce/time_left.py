@@ -18,7 +18,7 @@ class Estimate:
         self._seconds: dict[str, list[float]] = {}
 
     def learn(self, cell: Cell, seconds: float | None) -> None:
-        """A run took so long, if that is known."""
+        """Record the duration of a run, if it is known."""
         if seconds is not None:
             self._seconds.setdefault(cell.method, []).append(seconds)
 

@@ -175,7 +175,7 @@ class Workers:
         print("StopSignals; what runs writes its checkpoint first …", flush=True)
         self._send(signal.SIGTERM)
         deadline = time.monotonic() + self.grace
-        # A second signal means: at once.
+        # A second signal ends all processes at once.
         while self._running and time.monotonic() < deadline and self._signals < 2:
             time.sleep(_POLL)
             self._collect(queue)

@@ -49,7 +49,7 @@ def read_npy(path: Path, limit: int = MAX_BYTES) -> np.ndarray:
 
 
 def _array(data: bytearray, name: str) -> np.ndarray:
-    """The array shares the memory of the bytes."""
+    """Return an array that shares the memory of the bytes."""
     shape, column_major, kind, start = _header(io.BytesIO(data), len(data), name)
     flat = np.frombuffer(data, kind, count=int(np.prod(shape, dtype=object)), offset=start)
     return flat.reshape(shape, order="F" if column_major else "C")

@@ -1,4 +1,4 @@
-"""Reading pickles of plain containers and arrays without running what they ask for.
+"""Reads pickles of plain containers and arrays without running code from them.
 
 A pickle is a program for a machine with a stack and a memo. `pickletools.genops` decodes its
 instructions; the machine here knows those that numbers, texts, lists, tuples, dictionaries and

@@ -23,7 +23,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An open archive; see `bounded.reading` for what reading it raises."""
+    """An open archive; see `bounded_files.reading` for what reading it raises."""
     with _ShortReads(path) as file, zipfile.ZipFile(file) as archive:
         yield archive
 

@@ -1,4 +1,4 @@
-"""Data of one's own in a .npz file: x and y, and x_test and y_test where there is a test part."""
+"""The user's data in a .npz file: x and y, and x_test and y_test if there is a test split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels that people gave, with their mistakes: CIFAR-10N, and label files of one's own."""
+"""Human labels with their mistakes: CIFAR-10N, and label files of the user's."""
 
 from __future__ import annotations
 

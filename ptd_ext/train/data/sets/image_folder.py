@@ -1,4 +1,4 @@
-"""Images of one's own in folders named after their classes."""
+"""The user's images, in folders named after their classes."""
 
 from __future__ import annotations
 

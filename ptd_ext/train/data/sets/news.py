@@ -73,7 +73,7 @@ def load_news(
     ids: dict[str, int] = {}
     texts: list[tuple[str, str, array[int]]] = []
     for group, name, text in _messages(source):
-        # Every word as its number: a hundredth of the memory of the words themselves.
+        # Words are stored as numbers, which take a hundredth of the memory.
         numbers = array("i", (ids.setdefault(word, len(ids)) for word in words_of(text, headers)))
         texts.append((group, name, numbers))
         if len(texts) > _MAX_MESSAGES or len(ids) > _MAX_WORDS:
