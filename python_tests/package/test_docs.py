@@ -1,0 +1,39 @@
+"""The documentation names what there is, and the README stays short."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ptd_ext
+from ptd_ext.train.methods.registry import METHODS
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the pages are not part of the wheel")
+
+
+def test_every_public_name_is_on_an_api_page():
+    pages = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    named = set(re.findall(r"^::: ptd_ext\.(\w+)$", pages, re.MULTILINE))
+    assert set(ptd_ext.__all__) - {"build_info"} - named == set()
+
+
+def test_every_method_is_explained():
+    page = (DOCS / "methods.md").read_text()
+    table = "".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))
+    assert [name for name in METHODS if name not in table] == []
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"support_matrix.md"}
+    assert [page for page in sorted(pages) if page not in navigation] == []
+
+
+def test_readme_is_short_and_its_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert [link for link in links if not (ROOT / link).exists()] == []
