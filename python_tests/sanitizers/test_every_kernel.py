@@ -9,7 +9,7 @@ from ptd_ext.ops import reference
 from ptd_ext.transition._simplex_least_squares import _in_chunks
 
 # T(x) in registers, in tiles and by matrix products; with many zeros, whose signs are tabulated.
-SIZES = [(301, 7, 3), (203, 37, 5)]
+SIZES = [(4001, 7, 3), (701, 37, 5)]
 each_size = pytest.mark.parametrize("size", SIZES, ids=str)
 each_type = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 

@@ -86,6 +86,8 @@ class Trainer:
 
     def worthwhile_threads(self) -> int:
         """So many threads pay for a train step: a function of network and batch, not of time."""
+        if self.device.type != "cpu":
+            return torch.get_num_threads()  # they prepare batches
         samples = max(stage.batch_size * stage.networks for stage in self.stages)
         # Backward costs twice as much as forward; a step waits at least four times.
         return threads_for(3 * self._sample_work * samples / 4)
