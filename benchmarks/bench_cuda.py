@@ -91,7 +91,7 @@ class Bench:
 
 
 def about(device: str) -> dict[str, object]:
-    """What the figures were measured on."""
+    """Describe the GPU that the figures were measured on."""
     found: dict[str, object] = {"device": "cpu, dry run", "capability": "", "driver": ""}
     if device == "cuda":
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]

@@ -35,7 +35,7 @@ PRODUCTS = "its matrix products alone"
 
 
 def activations(rows: int, features: int = FEATURES, seed: int = 0) -> Tensor:
-    """What a network of two layers makes of ten clusters: the data that this is for."""
+    """Features of ten clusters behind a network of two layers, the data that this is for."""
     fixed = torch.Generator().manual_seed(0)
     centres = 2 * torch.randn(10, 30, generator=fixed)
     first = torch.randn(30, 256, generator=fixed) / 30**0.5

@@ -67,7 +67,7 @@ def peak_memory(step: Callable[[], object]) -> int:
 
 
 def machine() -> dict[str, object]:
-    """What the figures were measured on."""
+    """Describe the machine that the figures were measured on."""
     return {
         "cpu": _cpu_name(),
         "cpu_isa": _C.cpu_isa(),

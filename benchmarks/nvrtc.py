@@ -54,7 +54,7 @@ def choose_file(kernel: str, sources: dict[Path, str]) -> Path | None:
 
 
 def package_folder(name: str) -> Path:
-    """Where a wheel of NVIDIA's put its files."""
+    """The folder in which a wheel of NVIDIA's has its files."""
     try:
         spec = importlib.util.find_spec(f"nvidia.{name}")
     except ModuleNotFoundError:

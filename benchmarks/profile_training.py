@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: data, network, loss, optimiser.
+"""The time of each piece of a train step: data, network, loss, optimiser.
 
 LeNet-5 on 28 × 28 images in batches of 128, PTD-R with 10 parts, the driver's own pieces, timed one
 by one: the loss is differentiated to the logits by itself, which is what the driver's one backward

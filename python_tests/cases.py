@@ -160,7 +160,7 @@ each_slack = pytest.mark.parametrize("slack", [None, 0.0, 1e-3, 0.3])
 
 
 def gradients(result: Tensor, leaves: list[Tensor], seed: int = 1) -> list[Tensor]:
-    """Of `result` weighted by random numbers; zeros where it does not depend on a leaf."""
+    """Gradients of `result` weighted by random numbers; zeros for leaves it does not depend on."""
     if not result.requires_grad:
         return [torch.zeros_like(leaf) for leaf in leaves]
     g = torch.Generator().manual_seed(seed)

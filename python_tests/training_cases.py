@@ -93,7 +93,7 @@ TRAIN = "import sys; from ptd_ext.cli import main; main(['train', *sys.argv[1:]]
 
 
 def outcome(folder):
-    """What must not depend on interruptions: records and result without times, and the network."""
+    """The outcome that must not depend on interruptions: records, result without times, network."""
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     result = json.loads((folder / "result.json").read_text())
     for record in (*records, result):

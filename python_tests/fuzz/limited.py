@@ -18,7 +18,7 @@ _PATIENCE = 60
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case did: `loaded`, `sentence` (a clean exception with `text`), or a `fault`."""
+    """The outcome of a case: `loaded`, `sentence` (a clean exception with `text`), or a `fault`."""
 
     kind: str
     text: str = ""

@@ -66,7 +66,7 @@ class Reader:
 
 
 def saved(save: Callable[..., Any], *arguments: Any, ending: str = "", **options: Any) -> bytes:
-    """What a function writes whose first argument is a path."""
+    """The bytes that a function writes whose first argument is a path."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, f"file{ending}")
         save(path, *arguments, **options)

@@ -10,7 +10,7 @@ from scipy import stats
 from ptd_ext.noise import _exact_math as exact_math
 from ptd_ext.noise import _philox as philox
 
-# Of the authors of Philox, for philox4x32-10: counter, key, answer.
+# Known answers of Philox's authors for philox4x32-10: counter, key, answer.
 KNOWN = [
     ("00000000 " * 4, "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff " * 4, "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),

@@ -1,4 +1,4 @@
-"""What a user is told whose GPU cannot run this build."""
+"""Messages for a user whose GPU cannot run this build."""
 
 import pytest
 import torch

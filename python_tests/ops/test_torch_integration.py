@@ -1,4 +1,4 @@
-"""What torch expects of an operator: checks, compile, export, transforms, autocast, threads."""
+"""Operators inside torch: checks, compile, export, transforms, autocast, threads."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -44,7 +44,7 @@ def test_band_takes_count_spread_over_it():
 
 
 def test_percentile_is_the_papers_rule():
-    """Of the samples below the percentile (the next one up), the largest: one per percentile."""
+    """The largest of the samples below each percentile (the next one up)."""
     anchors = ptd_ext.find_anchors(POSTERIOR, rule="percentile", count=10)
     for label in range(4):
         column = POSTERIOR[:, label].numpy()

@@ -93,7 +93,7 @@ def test_no_step_inside_the_simplex_lowers_the_objective():
 
 
 def test_against_all_supports():
-    """Of the solutions with given supports and sums the least, for a size where one can."""
+    """The best of the solutions with given supports and sums, for sizes that allow it."""
     g = torch.Generator().manual_seed(3)
     for _ in range(5):
         mix, target = dirichlet(g, 1.0, 8, 2), dirichlet(g, 0.4, 8, 3)

@@ -120,7 +120,7 @@ def test_a_text_without_known_words(root):
 
 WORDS = ["the", ",", "of", "cat", "dog", "caf\u00e9", "the"]
 ROWS = np.arange(2 * len(WORDS), dtype=np.float32).reshape(-1, 2)
-# Where a word comes twice its first vector counts.
+# The first vector of a repeated word counts.
 FOUND = ROWS[[WORDS.index(word) for word in ("the", "of", "cat", "caf\u00e9")]]
 
 

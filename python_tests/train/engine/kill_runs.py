@@ -30,7 +30,7 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.reproduce import workers
 
-# What a run imports on its way; an optimiser's first step imports torch._dynamo.
+# Modules that a run imports late; an optimiser's first step imports torch._dynamo.
 ON_THE_WAY = (
     "matplotlib.backends.backend_agg",
     "ptd_ext.train.commands.compare",
@@ -116,7 +116,7 @@ class ForkedProcess:
 
 
 def contents(folder):
-    """What must not depend on kills, by file; raises for a file that is torn."""
+    """The contents that must not depend on kills, by file; raises for a torn file."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

@@ -1,4 +1,4 @@
-"""What cannot work is told before the first epoch; what goes wrong later, with where it did."""
+"""Settings that cannot work are reported before the first epoch, divergence with its step."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def no_steps(monkeypatch):
 
 
 def error_of(command, values, out, capsys):
-    """What a command that ends with exit code 2 says."""
+    """The message of a command that ends with exit code 2."""
     with pytest.raises(SystemExit) as ended:
         main([*command, *flags(values), "--out", str(out)])
     said = capsys.readouterr().err

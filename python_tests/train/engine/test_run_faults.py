@@ -69,7 +69,7 @@ def test_a_finished_run_is_not_returned_for_changed_data(clusters, tmp_path, nam
 
 
 def test_image_files_have_a_fingerprint(tmp_path):
-    """Of names and contents; the folder itself may move."""
+    """A hash of names and contents; the folder itself may move."""
     image = pytest.importorskip("PIL.Image")
     names = [f"{number}.png" for number in range(5)]
     for folder in ("one", "two"):

@@ -88,7 +88,7 @@ def test_batches_are_normalised_as_a_whole(clusters, tmp_path, monkeypatch):
 
 
 def test_two_processes_resume(clusters, tmp_path):
-    """What one process began, two can end."""
+    """Two processes can finish a run that one process began."""
     from ptd_ext.train.engine import train_step
     from ptd_ext.train.engine.signals import Stopped
 

@@ -91,7 +91,7 @@ class Trained:
 
 
 def same(first, second) -> bool:
-    """Whether two nested states are equal to the last bit."""
+    """True if two nested states are equal to the last bit."""
     if isinstance(first, Tensor):
         return torch.equal(first, second)
     if isinstance(first, dict):

@@ -69,7 +69,7 @@ def test_without_disagreement_parameters_and_momentum_stay(make, first, optimise
     assert disputed.any()
     if not first:
         trained.step(inputs, batch_of(labels, step=5))
-    # Of inputs that are zero only biases tell, and these agree.
+    # For inputs of zero the logits are the biases, which agree.
     zeros = torch.zeros(6, 4)
     with torch.no_grad():
         for network in trained.networks:

@@ -49,7 +49,7 @@ def test_the_loss_is_that_of_a_loop(alpha, beta):
 
 
 def regulariser(g, alpha, beta):
-    """What the loss has besides cross entropy, at predictions [B, C]."""
+    """The terms of the loss besides cross entropy, at predictions [B, C]."""
     log_g = torch.tensor(g, dtype=torch.float64).log()
     soft = torch.zeros_like(log_g)
     return joint_loss(log_g, soft, alpha, beta).item()

@@ -58,7 +58,7 @@ def noisy_probability(run, batch, logits, slack=None):
 
 
 def test_cross_entropy_is_the_forward_loss_of_the_identity(run):
-    """Of logits: softmax fed to a cross entropy would be another number."""
+    """It takes logits: a cross entropy of softmax outputs would be another number."""
     batch, logits = batch_of()
     (loss,) = stage_of("CE", run, 0).losses(batch, [logits])
     torch.testing.assert_close(loss, F.cross_entropy(logits, batch.labels), rtol=1e-12, atol=0)
