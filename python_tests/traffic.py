@@ -2,8 +2,9 @@
 
 What a V100's memory moves of an array is taken to be
 
-  * each 32-byte sector once for a launch, if the array is so small that the L2 cache keeps it: up
-    to a third of its 6 MB;
+  * each 32-byte sector once for all launches of an operator, if what they touch is so little that
+    the L2 cache keeps it: up to a third of its 6 MB;
+  * else each sector once for a launch, if the array is as small as that;
   * else each sector once for all blocks that touch it at about the same time: `near` in
     emulator/launches.py.
 
@@ -43,11 +44,13 @@ class Moved:
 @dataclass
 class OperatorTraffic:
     launches: list[Moved]
+    touched: float  # bytes of the distinct sectors of all launches
     least: int  # bytes of all inputs and outputs
 
     @property
     def ratio(self) -> float:
-        return sum(launch.streamed for launch in self.launches) / self.least
+        streamed = sum(launch.streamed for launch in self.launches)
+        return (self.touched if self.touched <= L2_SHARE else streamed) / self.least
 
 
 def moved_by(launch: Launch, growth: Mapping[str, float]) -> Moved:
@@ -72,7 +75,18 @@ def traffic_of(call: Call, counted: int, samples: int) -> OperatorTraffic:
         samples //= 2
         assert samples >= counted, (kernels, sizes)
     growth = {name: large[name] / sizes[name] for name in sizes}
-    return OperatorTraffic([moved_by(launch, growth) for launch in launches], least)
+    moved = [moved_by(launch, growth) for launch in launches]
+    return OperatorTraffic(moved, _touched_by(launches, growth), least)
+
+
+def _touched_by(launches: list[Launch], growth: Mapping[str, float]) -> float:
+    """Of each array as much as the launch does that touches most of it."""
+    most: dict[str, float] = {}
+    for launch in launches:
+        for traffic in launch.traffic:
+            touched = growth[traffic.array] * traffic.launch
+            most[traffic.array] = max(touched, most.get(traffic.array, 0.0))
+    return sum(most.values())
 
 
 def _run(call: Call, samples: int, traffic: bool) -> tuple[list[Launch], dict[str, int], int]:

@@ -22,10 +22,10 @@ LOGITS = ("logits",)
 MOST_OF_A_LAUNCH = 1.3  # over the distinct sectors that it touches
 MOST_OF_ONE_LAUNCH = 1.3  # over the inputs and outputs of the operator
 MOST_OF_SEVERAL = 2.0
-# With slack, the factors of the gradient of T(x) are written once and read twice: for the weights,
-# and for parts and slack; noisy_posterior passes g / r from launch to launch.
-MOST_OF_ALL_GRADIENTS = {"loss_backward": 2.65, "noisy_backward": 3.2}
-MOST_OF_NOISY_POSTERIOR = 2.15
+# With slack, [N, C] factors of the gradient of T(x) are written by one launch and read by the next:
+# four numbers for each logit, where inputs and results have three.
+MOST_OF_MANY_CLASSES = 2.5
+MOST_OF_NOISY_POSTERIOR = 2.15  # which passes g / r from launch to launch
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,8 @@ class Case:
 
     def check(self, call):
         samples = {10: 65_536, 14: 65_536, 100: 8_192}.get(self.c, 2_048)
-        most = MOST_OF_SEVERAL
-        if self.slack and "backward" in call.__name__ and self.wanted == NAMES:
-            most = MOST_OF_ALL_GRADIENTS[call.__name__]
-        elif self.slack and call.__name__ == "noisy":
-            most = MOST_OF_NOISY_POSTERIOR
-        check(call, self.n, samples, most)
+        noisy = self.slack and call.__name__ == "noisy"
+        check(call, self.n, samples, MOST_OF_NOISY_POSTERIOR if noisy else MOST_OF_SEVERAL)
 
 
 def check(call, counted, samples, most=MOST_OF_SEVERAL):
@@ -105,7 +101,7 @@ def check(call, counted, samples, most=MOST_OF_SEVERAL):
     most = MOST_OF_ONE_LAUNCH if len(traffic.launches) == 1 else most
     # Columns of labels that none of the counted samples has, and saved row sums that are evaluated
     # again, are not read.
-    assert 0.75 <= traffic.ratio <= most, traffic
+    assert 0.65 <= traffic.ratio <= most, traffic
 
 
 each_slack = pytest.mark.parametrize("slack", [False, True])
@@ -132,6 +128,12 @@ def test_clean_posterior(n, c, slack):
 def test_all_gradients_of_the_losses(n, c, r, slack):
     case = Case(n, c, r, slack, wanted=NAMES)
     case.check(case.loss_backward)
+
+
+def test_all_gradients_of_many_samples_and_classes():
+    """More than the L2 cache keeps: several chunks of samples, and many classes for each part."""
+    case = Case(130, 100, 2, True, wanted=NAMES)
+    check(case.loss_backward, case.n, 8_192, MOST_OF_MANY_CLASSES)
 
 
 @each_slack

@@ -32,12 +32,14 @@ constexpr int kPosteriorThreads = 128;
 // gradients/
 constexpr int kGradientThreads = 128;
 template <class T>
-constexpr int kGradientParts = 24 / int(sizeof(T));  // accumulators of a thread
-constexpr int kGradientSamples = 4;                  // samples of a group of lanes at a time
-constexpr int kGradientStagedParts = 32;             // weights staged at a time
-constexpr int kGradientBlocksPerMultiprocessor = 8;  // target
-constexpr int64_t kGradientChunk = 128;              // fewest samples of a chunk
-constexpr int64_t kGradientScratch = 1 << 22;        // most partial sums, in numbers
+constexpr int kGradientParts = 20 / int(sizeof(T));  // accumulators of a thread
+template <class T>
+constexpr int kGradientSamples = 16 / int(sizeof(T));  // of a group of lanes at a time: one vector
+constexpr int kGradientStagedParts = 32;               // weights staged at a time
+constexpr int kGradientBlocksPerMultiprocessor = 8;    // target
+constexpr int kGradientWeightBlocks = 256;             // of a chunk, at most
+constexpr int64_t kGradientChunk = 128;                // fewest samples of a chunk
+constexpr int64_t kGradientScratch = 1 << 22;          // most partial sums, in numbers
 
 // simplex/: simplex_projection, project_transition and simplex_weights.
 constexpr int kShortRowLanes = 8;      // lanes of a warp for each short row

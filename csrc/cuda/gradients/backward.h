@@ -34,22 +34,19 @@ FourTensors backward_through_matrix(const char* op, const Sizes& sizes, const Te
   }
   if (sizes.samples > 0) {
     check_launch(op, launch(needs.logits ? pointer<S>(grads.logits) : nullptr, matrix));
-    if (needs.weights) {
-      check_launch(op, launch_weight_gradients(transition, labels, matrix,
-                                               pointer<T>(grads.weights), stream));
-    }
   }
-  if (!needs.parts && !needs.slack) return grads.tuple();
+  if (!needs.transition()) return grads.tuple();
 
   TransitionGradients<T> out{};
+  if (needs.weights) out.weights = pointer<T>(grads.weights);
   if (needs.parts) out.columns = pointer<T>(grads.parts);
   if (needs.slack) {
     out.slack = {pointer<T>(grads.slack), grads.slack.stride(0), grads.slack.stride(1)};
   }
   const GradientPlan plan(transition, out);
   const Tensor scratch = empty({plan.scratch()}, dtype, logits);
-  check_launch(op, launch_part_gradients(plan, transition, labels, matrix, out, pointer<T>(scratch),
-                                         stream));
+  check_launch(op, launch_transition_gradients(plan, transition, labels, matrix, out,
+                                               pointer<T>(scratch), stream));
   return grads.tuple();
 }
 

@@ -14,16 +14,24 @@ namespace ptd {
 // Absent outputs are nullptr.
 template <class T>
 struct TransitionGradients {
+  T* weights;     // [N, R]
   T* columns;     // [C, R, C]
   Rows<T> slack;  // [C, C]
 };
 
+// The mapping of blocks to samples, columns and parts.
+struct GradientMapping {
+  int lanes;          // of a group that works on the same samples
+  int part_tiles;     // of a column
+  int weight_blocks;  // of a chunk
+  int64_t chunk;      // samples
+};
+
 #ifndef __CUDACC_RTC__
 
-// The chunks of samples that sums run over, each with its own partial sums.
 struct GradientPlan {
-  int lanes;  // of a group that works on the same samples
-  int64_t tiles, part_tiles, chunk, chunks;
+  GradientMapping mapping{};
+  int64_t column_blocks, chunks;
   int64_t slack_size, columns_size;  // numbers of a chunk
 
   template <class T>
@@ -33,19 +41,13 @@ struct GradientPlan {
   int64_t scratch() const { return chunks * slack_size + (chunks > 1 ? chunks * columns_size : 0); }
 };
 
-// Writes the gradients of parts and slack that are asked for, at least one.
+// Writes the gradients that are asked for, at least one. N = 0 is allowed: the sum of nothing is
+// written.
 template <class T>
-cudaError_t launch_part_gradients(const GradientPlan& plan, const Transition<T>& transition,
-                                  const Labels& labels, const MatrixGradient<T>& grad,
-                                  const TransitionGradients<T>& out, T* scratch,
-                                  cudaStream_t stream);
-
-// N is positive.
-template <class T>
-cudaError_t launch_weight_gradients(const Transition<T>& transition, const Labels& labels,
-                                    const MatrixGradient<T>& grad,
-                                    T* grad_weights,  // [N, R]
-                                    cudaStream_t stream);
+cudaError_t launch_transition_gradients(const GradientPlan& plan, const Transition<T>& transition,
+                                        const Labels& labels, const MatrixGradient<T>& grad,
+                                        const TransitionGradients<T>& out, T* scratch,
+                                        cudaStream_t stream);
 
 #endif
 
