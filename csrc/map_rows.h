@@ -19,14 +19,4 @@ Tensor map_rows(const Tensor& x, const Run& run) {
   return out;
 }
 
-// run.template operator()<T>(grads, rows, out): likewise, with the gradient of what rows were taken
-// to.
-template <class Run>
-Tensor map_rows_backward(const Tensor& grad, const Tensor& x, const Run& run) {
-  const Tensor grads = torch::stable::contiguous(grad);
-  return map_rows(x, [&]<class T>(const Tensor& rows, const Tensor& out) {
-    run.template operator()<T>(grads, rows, out);
-  });
-}
-
 }  // namespace ptd

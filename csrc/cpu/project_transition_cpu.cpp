@@ -38,9 +38,10 @@ struct ProjectTransitionCpu {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CPU, m) {
-  m.impl("project_transition", TORCH_BOX(&project_transition<ProjectTransitionCpu>));
+  m.impl("project_transition",
+         TORCH_BOX((&row_operator<ProjectTransitionRows, ProjectTransitionCpu>)));
   m.impl("project_transition_backward",
-         TORCH_BOX(&project_transition_backward<ProjectTransitionCpu>));
+         TORCH_BOX((&row_operator_backward<ProjectTransitionRows, ProjectTransitionCpu>)));
 }
 
 }  // namespace ptd

@@ -39,9 +39,10 @@ struct SimplexProjectionCpu {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CPU, m) {
-  m.impl("simplex_projection", TORCH_BOX(&simplex_projection<SimplexProjectionCpu>));
+  m.impl("simplex_projection",
+         TORCH_BOX((&row_operator<SimplexProjectionRows, SimplexProjectionCpu>)));
   m.impl("simplex_projection_backward",
-         TORCH_BOX(&simplex_projection_backward<SimplexProjectionCpu>));
+         TORCH_BOX((&row_operator_backward<SimplexProjectionRows, SimplexProjectionCpu>)));
 }
 
 }  // namespace ptd

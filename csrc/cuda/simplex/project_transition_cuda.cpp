@@ -30,9 +30,10 @@ struct ProjectTransitionCuda {
 }  // namespace
 
 PTD_CUDA_OPERATORS(m) {
-  m.impl("project_transition", TORCH_BOX(&project_transition<ProjectTransitionCuda>));
+  m.impl("project_transition",
+         TORCH_BOX((&row_operator<ProjectTransitionRows, ProjectTransitionCuda>)));
   m.impl("project_transition_backward",
-         TORCH_BOX(&project_transition_backward<ProjectTransitionCuda>));
+         TORCH_BOX((&row_operator_backward<ProjectTransitionRows, ProjectTransitionCuda>)));
 }
 
 }  // namespace ptd

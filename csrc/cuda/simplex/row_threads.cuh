@@ -139,18 +139,4 @@ class Row<T, kWholeBlock> {
   __device__ __forceinline__ T operator[](Entry at) const { return row[at.column]; }
 };
 
-#ifndef __CUDACC_RTC__
-// Calls launch.template operator()<kLanes>(grid, block) with the mapping for rows of this length.
-template <class Launch>
-cudaError_t launch_rows(int64_t rows, int64_t length, const Launch& launch) {
-  if (length <= kShortRow) {
-    const unsigned blocks = blocks_for(rows, kShortRowThreads / kShortRowLanes);
-    launch.template operator()<kShortRowLanes>(blocks, unsigned(kShortRowThreads));
-  } else {
-    launch.template operator()<kWholeBlock>(unsigned(rows), whole_warps(length, kLongRowThreads));
-  }
-  return cudaGetLastError();
-}
-#endif
-
 }  // namespace ptd

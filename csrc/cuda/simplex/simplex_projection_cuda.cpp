@@ -30,9 +30,10 @@ struct SimplexProjectionCuda {
 }  // namespace
 
 PTD_CUDA_OPERATORS(m) {
-  m.impl("simplex_projection", TORCH_BOX(&simplex_projection<SimplexProjectionCuda>));
+  m.impl("simplex_projection",
+         TORCH_BOX((&row_operator<SimplexProjectionRows, SimplexProjectionCuda>)));
   m.impl("simplex_projection_backward",
-         TORCH_BOX(&simplex_projection_backward<SimplexProjectionCuda>));
+         TORCH_BOX((&row_operator_backward<SimplexProjectionRows, SimplexProjectionCuda>)));
 }
 
 }  // namespace ptd
