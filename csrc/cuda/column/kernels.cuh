@@ -1,7 +1,8 @@
 // The kernels of the losses and of clean_posterior: an operator Op on one column of T(x) per
 // sample.
 //
-//   column_thread_per_sample  few classes: the parts are staged in shared memory
+//   column_thread_per_sample  few classes: the parts are staged in shared memory, by all threads,
+//                             though a small batch leaves a block fewer samples than threads
 //   column_warp_per_sample    a block has one label and a chunk of samples; its warps visit those
 //                             with that label, and the label's column is staged in shared memory
 //   column_block_per_sample   many classes: the column is read from L2
@@ -22,7 +23,7 @@ PTD_HD int staged_pitch(int parts, int classes) { return parts * classes | 1; }
 
 template <class S, class Op>
 __global__ void __launch_bounds__(kColumnThreads, 4)
-    column_thread_per_sample(ColumnBatch<S> batch, Op op) {
+    column_thread_per_sample(ColumnBatch<S> batch, Op op, int block_samples) {
   using T = Accumulation<S>;
   constexpr int V = kThreadPerSampleClasses;
   PTD_DYNAMIC_SHARED(T, staged);  // [C, pitch]
@@ -35,8 +36,8 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
   __syncthreads();
 
   LossSums thread_sums;
-  const int64_t n = int64_t(blockIdx.x) * kColumnThreads + threadIdx.x;
-  if (n < transition.samples) {
+  const int64_t n = int64_t(blockIdx.x) * block_samples + threadIdx.x;
+  if (int(threadIdx.x) < block_samples && n < transition.samples) {
     const int label = batch.labels.class_of(n, classes), y = label < 0 ? 0 : label;
     ThreadGroup group;
     Fragment<T, V> sample;
@@ -62,20 +63,30 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
   const Transition<T>& transition = batch.transition;
   const int classes = transition.classes, parts = transition.parts;
   const int y = static_cast<int>(blockIdx.y);
+  const int64_t begin = int64_t(blockIdx.x) * kLabelChunk;
+  const int64_t end =
+      begin + kLabelChunk < transition.samples ? begin + kLabelChunk : transition.samples;
+  const auto belongs = [&](int label) { return y < classes ? label == y : label < 0; };
+  __shared__ int counts[kColumnThreads / kWarp];
+  int count = 0;  // of the block's samples
+  for (int64_t n = begin + threadIdx.x; n < end; n += kColumnThreads) {
+    count += belongs(batch.labels.class_of(n, classes));
+  }
+  LossSums thread_sums;
+  if (block_sum(count, counts) == 0) {
+    op.finish(thread_sums);
+    return;
+  }
   if (y < classes) {
     const T* column = transition.column(y);
     for (int e = threadIdx.x; e < parts * classes; e += kColumnThreads) staged[e] = column[e];
   }
   __syncthreads();
 
-  const int64_t begin = int64_t(blockIdx.x) * kLabelChunk;
-  const int64_t end =
-      begin + kLabelChunk < transition.samples ? begin + kLabelChunk : transition.samples;
-  LossSums thread_sums;
   for (int64_t first = begin + warp_id() * kWarp; first < end; first += kColumnThreads) {
     const int64_t own = first + lane_id();
     const int own_label = own < end ? batch.labels.class_of(own, classes) : classes;
-    const bool is_own = y < classes ? own_label == y : own_label < 0;
+    const bool is_own = own < end && belongs(own_label);
     // The lanes whose samples belong to this block, in order.
     for (unsigned left = __ballot_sync(0xffffffffu, is_own); left; left &= left - 1) {
       const int lane = __ffs(static_cast<int>(left)) - 1;

@@ -13,7 +13,7 @@ cudaError_t launch_column(const ColumnPlan& plan, const ColumnBatch<S>& batch, c
     case ColumnPlan::kThreadPerSample:
       if constexpr (sizeof(Accumulation<S>) == 4) {
         PTD_LAUNCH((column_thread_per_sample<S, Op>), plan.grid, plan.threads, plan.shared, stream,
-                   batch, op);
+                   batch, op, plan.block_samples);
       }
       break;
     case ColumnPlan::kWarpPerSample:

@@ -16,7 +16,8 @@ struct ColumnPlan {
   enum Mapping { kThreadPerSample, kWarpPerSample, kBlockPerSample } mapping;
   dim3 grid;
   unsigned threads;
-  size_t shared;  // bytes
+  size_t shared;      // bytes
+  int block_samples;  // of a block with a thread per sample
 
   // For numbers of type T, float or double.
   template <class T>
@@ -26,17 +27,20 @@ struct ColumnPlan {
     const size_t all_columns = size_t(classes) * (column + sizeof(T));
     // A thread's registers have no room for the doubles of a sample.
     if (sizeof(T) == 4 && classes <= kThreadPerSampleClasses && all_columns <= budget) {
-      const dim3 grid(blocks_for(samples, kColumnThreads));
-      return {kThreadPerSample, grid, kColumnThreads, all_columns};
+      // A small batch is spread over the multiprocessors, a warp to each at least.
+      const int64_t spread = ceil_div(samples, device_properties().multiprocessors);
+      const int block_samples = int(whole_warps(spread, kColumnThreads));
+      const dim3 grid(blocks_for(samples, block_samples));
+      return {kThreadPerSample, grid, kColumnThreads, all_columns, block_samples};
     }
     if (classes <= 32 * kWarpPerSampleItems<T> && column <= budget) {
       const dim3 grid(blocks_for(samples, kLabelChunk), unsigned(classes + 1));
-      return {kWarpPerSample, grid, kColumnThreads, column};
+      return {kWarpPerSample, grid, kColumnThreads, column, 0};
     }
     const DeviceProperties& device = device_properties();
     const unsigned threads = whole_warps(ceil_div(classes, kBlockPerSampleItems<T>));
     const int64_t most = int64_t(device.multiprocessors) * (device.threads / int(threads));
-    return {kBlockPerSample, dim3(blocks_for(samples < most ? samples : most, 1)), threads, 0};
+    return {kBlockPerSample, dim3(blocks_for(samples < most ? samples : most, 1)), threads, 0, 0};
   }
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }

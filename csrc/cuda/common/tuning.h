@@ -19,7 +19,7 @@ constexpr int kBlockPerSampleItems = sizeof(T) == 4 ? 6 : 2;  // classes of a th
 // row_sums/
 constexpr int kSignTableThreads = 512;
 constexpr int kSignTableRows = 8;    // rows of a block; 8 floats are one sector
-constexpr int kRowSumThreads = 128;  // samples of a block
+constexpr int kRowSumThreads = 128;  // samples of a block, at most
 constexpr int kRowSumRows = 8;       // rows of T(x) + slack of a block
 constexpr int kRowSumEntries = 4;    // entries evaluated at a time, loaded as one vector
 

@@ -1,10 +1,12 @@
 // Row sums of T(x) + slack before its normalisation: r_i = sum_k max(M_ik, 0).
 //
-// A thread per sample; a block has kRowSumRows rows, whose entries all its threads read at the same
-// address. Entries that are positive for the whole batch are one product with the weights; those
-// of unknown sign (row_sums/sign_table.cuh) are evaluated, kRowSumEntries at a time. A
-// sample whose weights are off the simplex evaluates all entries. N (C + R) numbers must move, and
-// the unknown part of the table; R multiply-adds for each unknown entry and sample.
+// A thread per sample; a block has kRowSumRows rows, whose entries all threads of a warp read at
+// the same address. With many parts the warps of a block share fewer samples, and each takes some
+// of the rows, so that the weights fit into shared memory. Entries that are positive for the whole
+// batch are one product with the weights; those of unknown sign (row_sums/sign_table.cuh) are
+// evaluated, kRowSumEntries at a time. A sample whose weights are off the simplex evaluates all
+// entries. N (C + R) numbers must move, and the unknown part of the table; R multiply-adds for each
+// unknown entry and sample.
 #include "row_sums/row_sum_launchers.h"
 
 #include "row_sums/sign_table.cuh"
@@ -40,28 +42,32 @@ template <class T>
 __global__ void __launch_bounds__(kRowSumThreads, 8) row_sums_of_samples(
     Transition<T> transition, SignTable<T> table,
     T* __restrict__ row_sums,  // [N, C]
+    int block_samples,         // whole warps
     bool staged) {  // true if shared memory holds the weights; must be if they are absent
-  constexpr int kPitch = kRowSumThreads + 1;  // neighbouring parts are in neighbouring banks
-  PTD_DYNAMIC_SHARED(T, shared_weights);      // [R, kPitch]
+  PTD_DYNAMIC_SHARED(T, shared_weights);  // [R, pitch]
+  const int pitch = block_samples + 1;    // neighbouring parts are in neighbouring banks
   const int classes = transition.classes, parts = transition.parts;
-  const int64_t block_first = int64_t(blockIdx.x) * kRowSumThreads;
+  const int64_t block_first = int64_t(blockIdx.x) * block_samples;
   if (staged) {
-    for (int e = threadIdx.x; e < kRowSumThreads * parts; e += kRowSumThreads) {
+    for (int e = threadIdx.x; e < block_samples * parts; e += kRowSumThreads) {
       const int64_t n = block_first + e / parts;
-      shared_weights[e % parts * kPitch + e / parts] =
+      shared_weights[e % parts * pitch + e / parts] =
           n < transition.samples ? transition.weight(n, e % parts) : T(0);
     }
     __syncthreads();
   }
-  const int64_t n = block_first + threadIdx.x;
+  const int sample = static_cast<int>(threadIdx.x) % block_samples;
+  const int64_t n = block_first + sample;
   if (n >= transition.samples) return;
 
   const Rows<const T>& weights = transition.weights;
-  SampleWeights<T> h{shared_weights + threadIdx.x, kPitch};
+  SampleWeights<T> h{shared_weights + sample, pitch};
   if (!staged) h = {weights.data + n * weights.row_stride, weights.stride};
   const bool on_simplex = h.on_simplex(parts);
   const int first_row = static_cast<int>(blockIdx.y) * kRowSumRows;
-  for (int i = first_row; i < first_row + kRowSumRows && i < classes; ++i) {
+  const int end_row = first_row + kRowSumRows < classes ? first_row + kRowSumRows : classes;
+  const int row_step = kRowSumThreads / block_samples;
+  for (int i = first_row + int(threadIdx.x) / block_samples; i < end_row; i += row_step) {
     T sum = T(0);
     if (on_simplex) {
       sum = table.linear[int64_t(parts) * classes + i];
@@ -95,12 +101,17 @@ cudaError_t launch_row_sums(const Transition<T>& transition, const SignTable<T>&
   if (transition.samples == 0) return cudaSuccess;
   PTD_LAUNCH(sign_table<T>, blocks_for(transition.classes, kSignTableRows), kSignTableThreads, 0,
              stream, transition, table);
-  const size_t bytes = size_t(transition.parts) * (kRowSumThreads + 1) * sizeof(T);
-  const bool staged = bytes <= shared_memory_budget(kRowSumThreads);
-  const dim3 grid(blocks_for(transition.samples, kRowSumThreads),
+  const size_t budget = shared_memory_budget(kRowSumThreads);
+  const auto weight_bytes = [&](int samples) {
+    return size_t(transition.parts) * size_t(samples + 1) * sizeof(T);
+  };
+  int samples = kRowSumThreads;
+  while (samples > 32 && weight_bytes(samples) > budget) samples /= 2;
+  const bool staged = weight_bytes(samples) <= budget;
+  const dim3 grid(blocks_for(transition.samples, samples),
                   blocks_for(transition.classes, kRowSumRows));
-  PTD_LAUNCH(row_sums_of_samples<T>, grid, kRowSumThreads, staged ? bytes : 0, stream, transition,
-             table, row_sums, staged);
+  PTD_LAUNCH(row_sums_of_samples<T>, grid, kRowSumThreads, staged ? weight_bytes(samples) : 0,
+             stream, transition, table, row_sums, samples, staged);
   return cudaGetLastError();
 }
 
