@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
 ]
 
-CLASSES = (10, 14, 20, 130)
+CLASSES = (10, 20, 68, 130)
 
 
 @pytest.mark.parametrize("c", CLASSES)
