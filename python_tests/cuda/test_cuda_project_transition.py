@@ -47,11 +47,12 @@ def test_short_rows(classes, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("classes", [129, 257, 1100])
+@pytest.mark.parametrize("classes", [129, 257, pytest.param(1100, marks=pytest.mark.slow)])
 def test_long_rows(classes, dtype):
     check(matrix_of(3, classes, dtype), check=classes < 1000)
 
 
+@pytest.mark.slow  # compiles the kernels once more
 def test_many_rows():
     check(matrix_of(10_007, 10, torch.float32), check=False)
 
@@ -73,9 +74,9 @@ def test_special_rows(classes):
     assert not out[[*range(2), *range(3, 9)]].isnan().any()
 
 
-@pytest.mark.parametrize("classes", [10, 300])
+@pytest.mark.parametrize("classes", [10, 130])
 def test_order_of_threads_does_not_matter(classes):
-    matrix, grad = matrix_of(33, classes, torch.float32), matrix_of(33, classes, torch.float32, 1)
+    matrix, grad = matrix_of(9, classes, torch.float32), matrix_of(9, classes, torch.float32, 1)
     first = run(matrix, grad, seed=0)
     for seed in range(1, 4):
         for a, b in zip(first, run(matrix, grad, seed=seed), strict=True):

@@ -49,6 +49,7 @@ def test_long_rows(parts, dtype):
     check(normal(3, parts, dtype=dtype))
 
 
+@pytest.mark.slow  # compiles the kernels once more
 def test_many_rows():
     check(normal(2003, 10), check=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -109,26 +110,31 @@ def _compile(source: Path | str, flags: list[str]) -> Path:
     # flag nothing else: not the folder that the compiler was started in.
     text = _gxx([*flags, "-E", "-fno-working-directory", str(source)])
     path = cache_dir() / f"{_digest(text, _version(), *flags)}.o"
-    if not path.exists():
-        _create(path, [*flags, "-c", str(source)])
+    _create(path, [*flags, "-c", str(source)])
     return path
 
 
 def _link(objects: list[Path], libraries: list[str]) -> Path:
     path = cache_dir() / f"{_digest(*map(str, objects), *libraries)}.so"
-    if not path.exists():
-        # -z defs: a call that the emulator lacks is an error here, not a crash later.
-        options = ["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic"]
-        _create(path, [*options, *map(str, objects), *libraries])
+    # -z defs: a call that the emulator lacks is an error here, not a crash later.
+    options = ["-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic"]
+    _create(path, [*options, *map(str, objects), *libraries])
     return path
 
 
 def _create(path: Path, arguments: list[str]) -> None:
-    # Under a name of its own first: another process may be making or using the same file.
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        _gxx([*arguments, "-o", str(made)])
-        made.replace(path)
+    """Make a file that g++ writes, unless it is there; of several processes one does it."""
+    if path.exists():
+        return
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return
+        # Under a name of its own first, so that nobody sees half a file.
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            made = Path(folder) / path.name
+            _gxx([*arguments, "-o", str(made)])
+            made.replace(path)
 
 
 def _write_cached(text: str) -> Path:
