@@ -1,5 +1,4 @@
-// The kernels of the losses and of clean_posterior: an operator Op on one column of T(x) per
-// sample.
+// The losses and clean_posterior: an operator Op on one column of T(x) per sample.
 //
 //   column_thread_per_sample  few classes: the parts are staged in shared memory, by all threads,
 //                             though a small batch leaves a block fewer samples than threads

@@ -41,7 +41,7 @@ void forward_with_slack(const Sizes& sizes, const Tensor& logits,
   check_launch(kOp, launch_clamped_product(product, stream));
 }
 
-// pulled_i = sum_k max(M_ik, 0) G_k, and from there the gradients.
+// row_dots_i = sum_k max(M_ik, 0) G_k, and from there the gradients.
 template <class S>
 cudaError_t backward_with_slack(const Sizes& sizes, const Tensor& logits,
                                 const Transition<Accumulation<S>>& transition,

@@ -59,7 +59,7 @@ cudaError_t launch_softmax_over_rows(const Rows<const S>& logits,
 template <class T>
 cudaError_t launch_clamped_product(const ClampedProduct<T>& product, cudaStream_t stream);
 
-// dz and the factors of dL/dM from pulled_i = sum_k max(M_ik, 0) grad_k.
+// dz and the factors of dL/dM from row_dots_i = sum_k max(M_ik, 0) grad_k.
 template <class S>
 cudaError_t launch_noisy_posterior_gradients(const Rows<const S>& logits,
                                              const Accumulation<S>* row_sums,  // [N, C]

@@ -1,9 +1,8 @@
 // noisy_posterior with slack, for more classes than the fused kernel takes: a few launches with
 // [N, C] numbers between them.
 //
-//   forward   row_sums -> r    softmax_over_rows -> g / r    clamped_product -> out
-//   backward  clamped_product with the gradient -> r d       noisy_posterior_gradients -> dz,
-//   entry, row
+//   forward   row_sums -> r   softmax_over_rows -> g / r   clamped_product -> out
+//   backward  clamped_product of the gradient -> r d   noisy_posterior_gradients -> dz, entry, row
 //
 // softmax_over_rows and noisy_posterior_gradients have a warp per sample; they move N (3 C + 1) and
 // up to N 6 C numbers. In clamped_product a thread has one column a of kPosteriorSamples samples; a

@@ -1,5 +1,6 @@
 // An operator that takes rows to rows, and its gradient: Op says what happens to one row, whose
 // threads are eight lanes of a warp for a short row and a block for a long one (row_threads.cuh).
+// Bytes that must move: 2 rows length sizeof(T) forward, 3 rows length sizeof(T) backward.
 #pragma once
 
 #include "simplex/row_threads.cuh"

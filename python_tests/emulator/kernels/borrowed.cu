@@ -1,4 +1,4 @@
-// What torch glue tells the emulator of its memory: see api/host.h.
+// Calls by which torch glue tells the emulator of its memory: see api/host.h.
 #include "common/launch.h"
 
 extern "C" void allocate(void* begin, int64_t bytes) { cuda_emulator::allocated(begin, bytes); }

@@ -59,7 +59,7 @@ std::string describe_outside(const void* address) {
 void on_access(const void* address, size_t bytes, Touch touch, const void* code, bool strong) {
   if (!block.running()) return;  // the code around the launch
   count_work(code);
-  // Of kernels that are not instrumented, which are handed no array, only atomics come here: what
+  // Kernels that are not instrumented are handed no array, and only their atomics come here: what
   // these find was not seen being written.
   if (touch == Touch::atomic && memory.empty()) return;
   if (static_shared.contains(address)) return on_shared(static_shared, address, bytes, touch, code);

@@ -18,7 +18,7 @@ using Place = std::source_location;
 
 enum class State : uint8_t { ready, at_barrier, in_collective, exited };
 
-// What a lane brings to a shuffle, vote or __syncwarp, and what it takes away.
+// A lane in a collective: what it brings to a shuffle, vote or __syncwarp, and what it takes away.
 struct Collective {
   const char* intrinsic;
   unsigned mask;
@@ -113,7 +113,7 @@ extern Block block;
 // The index of a thread, from its number in a block of the given size.
 uint3 thread_index(uint32_t number, dim3 size);
 
-// What a thread does while another cannot go on: "has exited", "waits at ... (file:line)".
+// Says what a thread does while another cannot go on: "has exited", "waits at ... (file:line)".
 std::string whereabouts(const Thread& thread);
 
 }  // namespace cuda_emulator

@@ -150,7 +150,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t) {
   if (record.mode == Recording::launches) return cudaSuccess;
   const Array* array = memory.find(address, bytes);
-  // Where no array has been handed over, memory is somebody else's and not watched.
+  // As long as no array has been handed over, memory is somebody else's and not watched.
   if (!memory.empty() && (!array || !array->writable())) {
     fail_host(format("cudaMemsetAsync of %zu bytes ", bytes) + memory.describe_stray(address));
     return cudaErrorInvalidValue;

@@ -70,7 +70,8 @@ class Memory {
   bool empty() const { return arrays_.empty(); }
   const std::list<Array>& arrays() const { return arrays_; }
   Array* find(const void* begin);
-  // Where an address outside all arrays lies: "4 bytes past the end of array x (400 bytes)".
+  // The place of an address outside all arrays, such as "4 bytes past the end of array x (400
+  // bytes)".
   std::string describe_stray(const void* address) const;
   void check_margins() const;
 

@@ -17,7 +17,7 @@ namespace cuda_emulator {
 enum class Touch : uint8_t { read, write, atomic };
 const char* verb(Touch touch);  // "reads"
 
-// Of one thread: when, who, and from where in the code.
+// An access of one thread: when, who, and from where in the code.
 struct Access {
   uint32_t epoch = 0;
   uint32_t clock = 0;
@@ -30,9 +30,9 @@ struct Access {
   }
 };
 
-// Of several threads since the last write. Exact: readers of one warp are kept lane by lane; as
-// soon as a second warp reads in the same epoch, one reader of it is enough, for whichever thread
-// writes next is in another warp than one of the two.
+// The reads of several threads since the last write. Exact: readers of one warp are kept lane by
+// lane; as soon as a second warp reads in the same epoch, one reader of it is enough, for whichever
+// thread writes next is in another warp than one of the two.
 struct AccessSet {
   Access latest;
   Access other_warp;
@@ -61,7 +61,7 @@ struct SharedRegion {
 
 class Races {
  public:
-  // Whether a read of shared memory that no thread of the block has written is an error.
+  // True if a read of shared memory that no thread of the block has written is an error.
   static inline bool check_initialised = true;
 
   void start_block();

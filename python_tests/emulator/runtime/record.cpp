@@ -86,7 +86,7 @@ void cuda_emulator_record(int mode) {
   cuda_emulator::record.mode = static_cast<cuda_emulator::Recording>(mode);
 }
 
-// What was recorded since the last call; the caller owns nothing.
+// Returns what was recorded since the last call; the caller owns nothing.
 const char* cuda_emulator_take_record() {
   static std::string text;
   text = cuda_emulator::record.take();

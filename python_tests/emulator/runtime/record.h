@@ -1,4 +1,4 @@
-// What launches ask for and what they move, for tests and tables.
+// A record of what launches ask for and what they move, for tests and tables.
 //
 // Traffic on global memory is counted in sectors of 32 bytes, the unit in which a GPU moves it,
 // under four assumptions on the caches:

@@ -1,4 +1,4 @@
-// What went wrong, in words. The first error of a launch is kept; it ends the launch.
+// Reports of errors, in words. The first error of a launch is kept; it ends the launch.
 #pragma once
 
 #include <cstdint>
