@@ -1,16 +1,16 @@
 // noisy_posterior: P(noisy label | x) = T(x)^T g, and its gradients; here by matrix products, for
 // transitions without slack, on any device.
 //
-// T(x) is linear in the weights h. With columns[k][j][i] = P^j_ik, and G [N, C] the gradient of the
-// result:
+// T(x) is linear in the weights h. With the parts seen as one matrix P [R * C, C], whose row (j, i)
+// is row i of part j, and G [N, C] the gradient of the result:
 //
-//   Y_kj = sum_i g_i columns_kji     out_k = sum_j Y_kj h_j
-//   D_ji = sum_k G_k columns_kji     dh_j = sum_i D_ji g_i     dg_i = sum_j h_j D_ji
-//   dz = g (dg - <g, dg>)            dcolumns_kji = sum_n G_k h_j g_i
+//   out_k = sum_ji (h_j g_i) P_jik
+//   D_ji  = sum_k G_k P_jik          dh_j = sum_i D_ji g_i     dg_i = sum_j h_j D_ji
+//   dz    = g (dg - <g, dg>)         dP_jik = sum_n (h_j g_i) G_k
 //
-// Y and D are products of [N, C] with the parts seen as a matrix, dcolumns is one of G with the
-// outer product of h and g. All three are [N, R * C], formed for some of the samples (or parts) at
-// a time and never held whole.
+// The outer products h_j g_i and D are [N, R * C], formed for some of the samples (or parts) at a
+// time and never held whole. Parts by row and parts by column are the same matrix, one transposed
+// in memory.
 #pragma once
 
 #include <algorithm>
@@ -30,21 +30,30 @@ inline void check_noisy_posterior_backward(const Sizes& sizes, const Tensor& gra
   check_backward(op, "saved_row_sum", saved_row_sum, {sizes.samples, sizes.classes}, dtype, parts);
 }
 
-// out_k = sum_j Y_kj h_j of some samples, by torch's product of batches of matrices.
-struct TorchWeightedSum {
+// dg_i = sum_j h_j D_ji and dh_j = sum_i D_ji g_i of some samples, by torch's product of batches of
+// matrices. A gradient that is not asked for is an empty tensor.
+struct TorchContraction {
   static constexpr int64_t kIntermediate = int64_t(1) << 23;  // few launches on a GPU
 
-  void operator()(const Tensor& y,            // [count, C * R]
-                  const Tensor& weights,      // [count, R]
-                  const Tensor& out) const {  // [count, C]
-    const int64_t count = weights.size(0), parts = weights.size(1), classes = out.size(1);
-    aten::bmm_out(aten::view(y, {count, classes, parts}, {classes * parts, parts, 1}),
-                  aten::view(weights, {count, parts, 1}, {weights.stride(0), weights.stride(1), 1}),
-                  aten::view(out, {count, classes, 1}, {classes, 1, 1}));
+  void operator()(const Tensor& d,                     // [count, R, C]
+                  const Tensor& weights,               // [count, R]
+                  const Tensor& softmax,               // [count, C]
+                  const Tensor& grad_softmax,          // [count, C]
+                  const Tensor& grad_weights) const {  // [count, R]
+    const int64_t count = d.size(0), parts = d.size(1), classes = d.size(2);
+    if (grad_softmax.numel() > 0) {
+      aten::bmm_out(
+          aten::view(weights, {count, 1, parts}, {weights.stride(0), 0, weights.stride(1)}), d,
+          aten::view(grad_softmax, {count, 1, classes}, {classes, classes, 1}));
+    }
+    if (grad_weights.numel() > 0) {
+      aten::bmm_out(d, aten::view(softmax, {count, classes, 1}, {classes, 1, 1}),
+                    aten::view(grad_weights, {count, parts, 1}, {parts, 1, 1}));
+    }
   }
 };
 
-template <class WeightedSum = TorchWeightedSum>
+template <class Contraction = TorchContraction>
 class NoisyPosteriorProduct {
  public:
   NoisyPosteriorProduct(const Sizes& sizes, const Tensor& logits, const OptionalTensor& weights,
@@ -54,47 +63,49 @@ class NoisyPosteriorProduct {
         parts_(sizes.parts),
         logits_(logits),
         weights_(weights),
-        matrices_(parts),
-        columns_(aten::view(parts_by_column(parts), {classes_, parts_ * classes_},
-                            {parts_ * classes_, 1})),
+        given_parts_(parts),
+        matrix_(as_matrix(parts)),
         softmax_(aten::softmax(logits, parts.scalar_type())) {}
 
   Tensor forward() const {
     Tensor posterior = empty({samples_, classes_}, softmax_.scalar_type(), logits_);
     if (samples_ == 0) return posterior;
-    const Tensor by_class = aten::view(columns_, {classes_, width()}, {1, classes_});
     if (!weights_) {
-      aten::mm_out(softmax_, by_class, posterior);
+      aten::mm_out(softmax_, matrix_, posterior);
       return posterior;
     }
     const int64_t step = samples_at_a_time();
     const Tensor buffer = empty({step, width()}, softmax_.scalar_type(), logits_);
     for (int64_t first = 0; first < samples_; first += step) {
       const int64_t count = std::min(step, samples_ - first);
-      const Tensor y = rows(buffer, 0, count);
-      aten::mm_out(rows(softmax_, first, count), by_class, y);
-      WeightedSum()(y, weights_of(first, count), rows(posterior, first, count));
+      const Tensor outer = rows(buffer, 0, count);
+      outer_product(weights_of(first, count), rows(softmax_, first, count), outer);
+      aten::mm_out(outer, matrix_, rows(posterior, first, count));
     }
     return posterior;
   }
 
   FourTensors backward(const Tensor& given_grad, const Needs& needs) const {
-    GradientTensors gradients({samples_, classes_, parts_}, logits_, matrices_, std::nullopt,
+    GradientTensors gradients({samples_, classes_, parts_}, logits_, given_parts_, std::nullopt,
                               needs);
     const Tensor grad = torch::stable::contiguous(given_grad);
     if (needs.parts) parts_gradient(grad, gradients.parts);
     if (samples_ == 0 || (!needs.logits && !needs.weights)) return gradients.tuple();
     const ScalarType dtype = softmax_.scalar_type();
     const Tensor grad_softmax = empty({needs.logits ? samples_ : 0, classes_}, dtype, logits_);
+    const Tensor by_class = torch::stable::transpose(matrix_, 0, 1);
     if (!weights_) {
-      aten::mm_out(grad, columns_, grad_softmax);
+      aten::mm_out(grad, by_class, grad_softmax);
     } else {
       const int64_t step = samples_at_a_time();
       const Tensor buffer = empty({step, width()}, dtype, logits_);
       for (int64_t first = 0; first < samples_; first += step) {
         const int64_t count = std::min(step, samples_ - first);
-        contract(grad, first, count, rows(buffer, 0, count), needs, grad_softmax,
-                 gradients.weights);
+        aten::mm_out(rows(grad, first, count), by_class, rows(buffer, 0, count));
+        Contraction()(aten::view(buffer, {count, parts_, classes_}, {width(), classes_, 1}),
+                      weights_of(first, count), rows(softmax_, first, count),
+                      needs.logits ? rows(grad_softmax, first, count) : grad_softmax,
+                      needs.weights ? rows(gradients.weights, first, count) : gradients.weights);
       }
     }
     if (needs.logits) {
@@ -109,11 +120,11 @@ class NoisyPosteriorProduct {
   }
 
  private:
-  // An intermediate may have WeightedSum::kIntermediate numbers, or half as many as the parts if
+  // An intermediate may have Contraction::kIntermediate numbers, or half as many as the parts if
   // that is more: with fewer samples at a time, reading the parts for each few would take the time.
   int64_t width() const { return parts_ * classes_; }
   int64_t most_numbers() const {
-    return std::max(WeightedSum::kIntermediate, classes_ * width() / 2);
+    return std::max(Contraction::kIntermediate, classes_ * width() / 2);
   }
   int64_t samples_at_a_time() const {
     return std::clamp(most_numbers() / width(), int64_t(1), samples_);
@@ -122,6 +133,13 @@ class NoisyPosteriorProduct {
   // samples have passed, and needs no second addition.
   int64_t parts_at_a_time() const {
     return std::clamp(most_numbers() / (samples_ * classes_), int64_t(1), parts_);
+  }
+
+  // [R * C, C], in place for parts by row and by column.
+  static Tensor as_matrix(const Tensor& parts) {
+    const int64_t classes = parts.size(-1), rows = parts.numel() / classes;
+    if (is_column_layout(parts)) return aten::view(parts, {rows, classes}, {1, rows});
+    return aten::view(torch::stable::contiguous(parts), {rows, classes}, {classes, 1});
   }
 
   static Tensor rows(const Tensor& matrix, int64_t first, int64_t count) {
@@ -134,26 +152,14 @@ class NoisyPosteriorProduct {
     return aten::view(*weights_, {count, parts_}, {stride, weights_->stride(1)}, first * stride);
   }
 
-  // D of some samples, and its products with h and g.
-  void contract(const Tensor& grad, int64_t first, int64_t count, const Tensor& d,
-                const Needs& needs, const Tensor& grad_softmax, const Tensor& grad_weights) const {
-    aten::mm_out(rows(grad, first, count), columns_, d);
-    const Tensor by_part = aten::view(d, {count, parts_, classes_}, {width(), classes_, 1});
-    if (needs.logits) {
-      const int64_t stride = weights_->stride(0), part_stride = weights_->stride(1);
-      const Tensor h =
-          aten::view(*weights_, {count, 1, parts_}, {stride, 0, part_stride}, first * stride);
-      const Tensor out =
-          aten::view(grad_softmax, {count, 1, classes_}, {classes_, classes_, 1}, first * classes_);
-      aten::bmm_out(h, by_part, out);
-    }
-    if (needs.weights) {
-      const Tensor g =
-          aten::view(softmax_, {count, classes_, 1}, {classes_, 1, 1}, first * classes_);
-      const Tensor out =
-          aten::view(grad_weights, {count, parts_, 1}, {parts_, 1, 1}, first * parts_);
-      aten::bmm_out(by_part, g, out);
-    }
+  // out_nji = h_nj g_ni
+  static void outer_product(const Tensor& weights,  // [count, parts]
+                            const Tensor& softmax,  // [count, C]
+                            const Tensor& out) {    // [count, parts * C]
+    const int64_t count = weights.size(0), parts = weights.size(1), classes = softmax.size(1);
+    aten::mul_out(aten::view(weights, {count, parts, 1}, {weights.stride(0), weights.stride(1), 0}),
+                  aten::view(softmax, {count, 1, classes}, {classes, 0, 1}),
+                  aten::view(out, {count, parts, classes}, {parts * classes, classes, 1}));
   }
 
   void parts_gradient(const Tensor& grad, const Tensor& out) const {
@@ -172,11 +178,10 @@ class NoisyPosteriorProduct {
     for (int64_t first = 0; first < parts_; first += step) {
       const int64_t count = std::min(step, parts_ - first), wide = count * classes_;
       const Tensor outer = aten::view(buffer, {samples_, wide}, {wide, 1});
-      const int64_t stride = weights_->stride(0), part_stride = weights_->stride(1);
-      aten::mul_out(aten::view(*weights_, {samples_, count, 1}, {stride, part_stride, 0},
-                               first * part_stride),
-                    aten::view(softmax_, {samples_, 1, classes_}, {classes_, 0, 1}),
-                    aten::view(buffer, {samples_, count, classes_}, {wide, classes_, 1}));
+      const int64_t stride = weights_->stride(1);
+      outer_product(
+          aten::view(*weights_, {samples_, count}, {weights_->stride(0), stride}, first * stride),
+          softmax_, outer);
       aten::mm_out(by_class, outer,
                    aten::view(columns, {classes_, wide}, {width(), 1}, first * classes_));
     }
@@ -185,9 +190,9 @@ class NoisyPosteriorProduct {
   int64_t samples_, classes_, parts_;
   Tensor logits_;
   OptionalTensor weights_;  // [N, R], or absent for one part of weight one
-  Tensor matrices_;         // the parts as they were given
-  Tensor columns_;          // [C, R * C]
-  Tensor softmax_;          // [N, C]
+  Tensor given_parts_;
+  Tensor matrix_;   // [R * C, C]
+  Tensor softmax_;  // [N, C]
 };
 
 }  // namespace ptd

@@ -3,14 +3,16 @@
 //
 // Outputs that only the backward operator needs are named saved_*; a gradient that was not asked
 // for is an empty tensor. `importance` and `reduction` are enumerations: see
-// csrc/transition_loss.h.
+// csrc/transition_loss.h. With save_gradient the loss saves the gradient of its logits, for a
+// backward operator that is asked for that one alone.
 #include <torch/csrc/stable/library.h>
 
 STABLE_TORCH_LIBRARY(ptd_ext, m) {
   m.def(
       "transition_loss(Tensor logits, Tensor noisy_labels, Tensor? weights, Tensor parts, "
       "Tensor? slack, Tensor? class_weight, int importance, "
-      "float? max_importance, int reduction, int ignore_index, float smoothing) "
+      "float? max_importance, int reduction, int ignore_index, float smoothing, "
+      "bool save_gradient=False) "
       "-> (Tensor loss, Tensor saved_weight, Tensor saved_column)");
   m.def(
       "transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels, "
@@ -18,7 +20,7 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
       "Tensor saved_weight, Tensor saved_column, int importance, float? max_importance, "
       "int reduction, int ignore_index, float smoothing, bool need_logits, bool need_weights, bool "
       "need_parts, "
-      "bool need_slack) -> (Tensor, Tensor, Tensor, Tensor)");
+      "bool need_slack, bool saved_gradient=False) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "clean_posterior(Tensor logits, Tensor noisy_labels, Tensor? weights, Tensor parts, "
       "Tensor? slack, int ignore_index, float smoothing) "

@@ -26,6 +26,9 @@ struct LossOptions {
   int64_t reduction;
   int64_t ignore_index;
   double smoothing;
+  // The forward operator saves the gradient of the logits in place of a column. A device may leave
+  // it: it then computes that gradient in the backward operator, as it does all others.
+  bool save_gradient;
 };
 
 // The tensors of a loss.
@@ -67,9 +70,10 @@ template <class Device>
 std::tuple<Tensor, Tensor, Tensor> transition_loss(
     Tensor logits, Tensor noisy_labels, OptionalTensor weights, Tensor parts, OptionalTensor slack,
     OptionalTensor class_weight, int64_t importance, std::optional<double> max_importance,
-    int64_t reduction, int64_t ignore_index, double smoothing) {
-  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
-                            smoothing};
+    int64_t reduction, int64_t ignore_index, double smoothing, bool save_gradient) {
+  const LossOptions options{importance, max_importance.value_or(INFINITY),
+                            reduction,  ignore_index,
+                            smoothing,  save_gradient};
   const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   Device::check(loss_name(importance), logits);
@@ -88,10 +92,17 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
                                      Tensor saved_column, int64_t importance,
                                      std::optional<double> max_importance, int64_t reduction,
                                      int64_t ignore_index, double smoothing, bool need_logits,
-                                     bool need_weights, bool need_parts, bool need_slack) {
+                                     bool need_weights, bool need_parts, bool need_slack,
+                                     bool saved_gradient) {
   const char* op = "transition_loss_backward";
-  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
-                            smoothing};
+  const LossOptions options{importance, max_importance.value_or(INFINITY),
+                            reduction,  ignore_index,
+                            smoothing,  saved_gradient};
+  if (saved_gradient && (!need_logits || need_weights || need_parts || need_slack)) {
+    refuse(
+        "transition_loss_backward: with saved_gradient there is the gradient of the logits alone; "
+        "ask for no other.");
+  }
   const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   Device::check(loss_name(importance), logits);

@@ -1,7 +1,7 @@
 // The transition T(x) of a batch of samples, as every CPU kernel takes it.
 #pragma once
 
-#include "decided.h"
+#include "sign_table.h"
 #include "views.h"
 
 namespace ptd {
@@ -9,8 +9,14 @@ namespace ptd {
 // Samples are worked on in blocks of this many, so that what is read of `columns` serves them all
 // while a block's rows stay in the first-level cache at the paper's sizes.
 constexpr int64_t kBlock = 16;
-// Where lanes run over samples, there are more of them.
-constexpr int64_t kWideBlock = 64;
+
+// Parts in the layout of their tensor.
+template <class T>
+struct PartsView {
+  const T* data;
+  int64_t count, classes;  // R, C
+  int64_t part_stride, row_stride, stride;
+};
 
 template <class T>
 struct Batch {
@@ -19,10 +25,10 @@ struct Batch {
   int64_t parts;     // R
   Matrix weights;    // [N, R]; absent: one part of weight one
   const T* columns;  // [C, R, C]: columns[k][j][i] = parts[j][i][k], so a column is contiguous
-  const T* slack;    // [C, C] transposed, slack[k][i]; or nullptr
-  // What is known of the signs of T(x) + slack; or nullptr, and every entry is evaluated.
-  const Decided<T>* decided = nullptr;
-  int64_t block = kBlock;  // samples worked on at a time
+  // [C]: where in `columns` each column stands that a label asks for; nullptr where all are there.
+  const int32_t* column_index = nullptr;
+  const T* slack;             // [C, C] transposed, slack[k][i]; or nullptr
+  bool has_row_sums = false;  // the forward operator's row sums are there already
 };
 
 // Gradients asked for; absent ones are nullptr. `columns` and `slack` are added to, so that samples
@@ -33,7 +39,9 @@ struct Gradients {
   Matrix weights;  // [N, R]
   T* columns;      // [C, R, C]
   T* slack;        // [C, C] transposed
-  T* slack_rows;   // [C]: with batch.decided, what is still to be subtracted from slack
+  // [N, C] or nullptr: where the losses leave what rows of the matrix take from the gradient of
+  // slack, for sign_table.h, instead of taking it off themselves.
+  T* row_grad;
 };
 
 }  // namespace ptd

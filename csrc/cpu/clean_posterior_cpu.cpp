@@ -9,20 +9,24 @@ namespace ptd {
 namespace {
 
 LossOptions options_of(const CleanPosteriorTensors& tensors) {
-  return {kForward, 0.0, kNone, tensors.ignore_index, tensors.smoothing};
+  return {kForward, 0.0, kNone, tensors.ignore_index, tensors.smoothing, false};
 }
 
 template <class T>
 void forward(const Sizes& sizes, const CleanPosteriorTensors& tensors, const Tensor& posterior,
              const Tensor& saved_column) {
-  const BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
+  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
+                        columns_read(tensors.slack), &tensors.labels);
+  row_sums_by_sign(inputs.batch, static_cast<T*>(saved_column.data_ptr()));
   const LossArgs<T> args =
       loss_args(inputs.batch, tensors.logits, tensors.labels, std::nullopt, options_of(tensors));
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
   std::vector<LossPartial> partials(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
     Scratch<T> scratch(inputs.batch, /*whole=*/false);
-    kernels<T>().clean_posterior(args, begin, end, scratch.data(),
+    Batch<T> own = inputs.batch;
+    const auto columns = inputs.own_columns(begin, end, own);
+    kernels<T>().clean_posterior(with_batch(args, own), begin, end, scratch.data(),
                                  static_cast<T*>(posterior.data_ptr()),
                                  static_cast<T*>(saved_column.data_ptr()), &partials[range]);
   });
@@ -35,16 +39,18 @@ void forward(const Sizes& sizes, const CleanPosteriorTensors& tensors, const Ten
 template <class T>
 FourTensors backward(const Sizes& sizes, const Tensor& grad, const CleanPosteriorTensors& tensors,
                      const Tensor& saved_column, const Needs& needs) {
-  const BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
+  const BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
+                              columns_read(tensors.slack, needs), &tensors.labels);
   const LossArgs<T> args =
       loss_args(inputs.batch, tensors.logits, tensors.labels, std::nullopt, options_of(tensors));
-  return backward_ranges(tensors.logits, tensors.parts, tensors.slack, inputs.batch, needs,
-                         loss_work(inputs.batch),
-                         [&](int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
-                           kernels<T>().clean_posterior_backward(
-                               args, begin, end, scratch, static_cast<const T*>(grad.data_ptr()),
-                               static_cast<const T*>(saved_column.data_ptr()), grads);
-                         });
+  return backward_ranges(
+      tensors.logits, tensors.parts, tensors.slack, inputs, needs, loss_work(inputs.batch),
+      /*by_sign=*/false,
+      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
+        kernels<T>().clean_posterior_backward(
+            with_batch(args, own), begin, end, scratch, static_cast<const T*>(grad.data_ptr()),
+            static_cast<const T*>(saved_column.data_ptr()), grads);
+      });
 }
 
 struct CleanPosteriorCpu {

@@ -70,35 +70,39 @@ PTD_INLINE Vec<T> clamp_lanes(Vec<T> m) {
   return positive_part(m);
 }
 
+// A tile of T(x) is as large as the registers allow: the more samples a load serves, and the more
+// sums there are, the less the multiply-adds wait for either.
+constexpr int kTileSamples = kVectorRegisters >= 32 ? 8 : 4;
+constexpr int kTileColumns = kVectorRegisters >= 32 ? 3 : 2;
+
 // Goes through all columns of a block in tiles: visit(s, k, i, m) with m[t][c] = lanes i.. of
 // column k + c of sample s + t.
 template <class T, class Visit>
 PTD_INLINE void for_each_tile(const Batch<T>& batch, const T* h, int64_t count,
                               const Visit& visit) {
-  constexpr int S = 4, K = 2;
   const int64_t classes = batch.classes, parts = batch.parts;
-  const auto tile = [&](auto& m, int64_t s, int64_t k, int64_t i) {
-    combine_tile(h + s * parts, batch.columns + k * parts * classes,
-                 batch.slack ? batch.slack + k * classes : nullptr, parts, classes, i, m);
-    visit(s, k, i, m);
+  const auto all_samples = [&]<int K>(int64_t k, int64_t i) {
+    int64_t s = 0;
+    const auto while_left = [&]<int S>() {
+      for (; s + S <= count; s += S) {
+        Vec<T> m[S][K];
+        combine_tile(h + s * parts, batch.columns + k * parts * classes,
+                     batch.slack ? batch.slack + k * classes : nullptr, parts, classes, i, m);
+        visit(s, k, i, m);
+      }
+    };
+    while_left.template operator()<kTileSamples>();
+    while_left.template operator()<2>();
+    while_left.template operator()<1>();
   };
-  const int64_t even = classes - classes % K;
-  for (int64_t k = 0; k < even; k += K) {
-    for (int64_t i = 0; i < classes; i += kLanes<T>) {
-      Vec<T> m[S][K], single[1][K];
-      int64_t s = 0;
-      for (; s + S <= count; s += S) tile(m, s, k, i);
-      for (; s < count; ++s) tile(single, s, k, i);
+  int64_t k = 0;
+  const auto while_left = [&]<int K>() {
+    for (; k + K <= classes; k += K) {
+      for (int64_t i = 0; i < classes; i += kLanes<T>) all_samples.template operator()<K>(k, i);
     }
-  }
-  for (int64_t k = even; k < classes; ++k) {
-    for (int64_t i = 0; i < classes; i += kLanes<T>) {
-      Vec<T> m[S][1], single[1][1];
-      int64_t s = 0;
-      for (; s + S <= count; s += S) tile(m, s, k, i);
-      for (; s < count; ++s) tile(single, s, k, i);
-    }
-  }
+  };
+  while_left.template operator()<kTileColumns>();
+  while_left.template operator()<1>();
 }
 
 // Row sums of the clamped matrix, r_i = sum_k max(m_ik, 0), for S samples and lanes i... They stay
@@ -160,6 +164,13 @@ PTD_INLINE Vec<T> inverse_row_sums(Vec<T> sums) {
   return empty_rows<T>(sums) ? Vec<T>{} : T(1) / sums;
 }
 
+// Column k of all parts, [R, C].
+template <class T>
+PTD_INLINE const T* part_columns(const Batch<T>& batch, int64_t k) {
+  const int64_t at = batch.column_index ? batch.column_index[k] : k;
+  return batch.columns + at * batch.parts * batch.classes;
+}
+
 // Column y of the transition matrix itself: combined, revised where there is slack, and smoothed.
 template <class T>
 PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y, T smoothing,
@@ -168,7 +179,7 @@ PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y, 
                                   T* out) {       // [C]
   const int64_t classes = batch.classes;
   const T* slack = batch.slack ? batch.slack + y * classes : nullptr;
-  const T* column = batch.columns + y * batch.parts * classes;
+  const T* column = part_columns(batch, y);
   const Vec<T> uniform = splat(T(1) / T(classes));
   const T keep = T(1) - smoothing, floor = smoothing / T(classes);
   combine_column(h, column, slack, batch.parts, classes, [&](int64_t i, int64_t n, Vec<T> u) {

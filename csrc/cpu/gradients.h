@@ -2,10 +2,11 @@
 // of samples has its own, and they are added in order, so the result does not depend on timing.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "../gradient_tensors.h"
-#include "inputs.h"
+#include "row_sums.h"
 
 namespace ptd {
 
@@ -45,7 +46,6 @@ class GradientOutputs {
     if (needs_.parts) grads.columns = own;
     if (needs_.slack) {
       grads.slack = own + tensors_.parts.numel();
-      grads.slack_rows = grads.slack + tensors_.slack.numel();
     }
     return grads;
   }
@@ -60,14 +60,12 @@ class GradientOutputs {
       std::memcpy(tensors_.parts.data_ptr(), total.columns, sizeof(T) * tensors_.parts.numel());
     }
     if (needs_.slack) {
-      if (batch_.decided) {
-        kernels<T>().finish_decided_slack(*batch_.decided, classes, total.slack_rows, total.slack);
-      }
       T* out = static_cast<T*>(tensors_.slack.data_ptr());
       if (is_column_layout(tensors_.slack)) {
         std::memcpy(out, total.slack, sizeof(T) * tensors_.slack.numel());
       } else {
-        transpose_square<T>(total.slack, classes, 1, classes, out);
+        const PartsView<T> rows{total.slack, 1, classes, 0, classes, 1};
+        kernels<T>().lay_out_columns(rows, 0, classes, nullptr, out);
       }
     }
     return tensors_.tuple();
@@ -76,28 +74,49 @@ class GradientOutputs {
  private:
   int64_t sums_of_a_range() const {
     return (needs_.parts ? tensors_.parts.numel() : 0) +
-           (needs_.slack ? tensors_.slack.numel() + batch_.classes : 0);
+           (needs_.slack ? tensors_.slack.numel() : 0);
   }
 
   const Batch<T>& batch_;
   Needs needs_;
   GradientTensors tensors_;
   std::optional<Buffer> memory_;
-  T* sums_ = nullptr;  // [ranges]: parts by column, slack by column, slack_rows
+  T* sums_ = nullptr;  // [ranges]: parts by column, slack by column
 };
 
-// Runs body(begin, end, scratch, grads) over all samples and returns the four gradients.
+// Runs body(batch, begin, end, scratch, grads) over all samples and returns the four gradients.
+// With `by_sign` bodies leave to sign tables what slack gets through the row sums.
 template <class T, class Body>
 FourTensors backward_ranges(const Tensor& logits, const Tensor& parts, const OptionalTensor& slack,
-                            const Batch<T>& batch, const Needs& needs, double work,
-                            const Body& body) {
+                            const BatchInputs<T>& inputs, const Needs& needs, double work,
+                            bool by_sign, const Body& body) {
+  const Batch<T>& batch = inputs.batch;
   GradientOutputs<T> outputs(logits, parts, slack, batch, needs);
-  const Ranges ranges(batch.samples, work, outputs.most_ranges());
+  const auto run = [&](const Ranges& ranges, int64_t first, T* row_grad) {
+    ranges.run([&](int64_t range, int64_t begin, int64_t end) {
+      Scratch<T> scratch(batch, /*whole=*/true);
+      Batch<T> own = batch;
+      const auto columns = inputs.own_columns(begin, end, own);
+      Gradients<T> grads = outputs.of_range(range);
+      grads.row_grad = row_grad ? row_grad + begin * batch.classes : nullptr;
+      body(own, first + begin, first + end, scratch.data(), grads);
+    });
+  };
+  const int64_t at_a_time = by_sign ? std::min(kSignSamples, batch.samples) : batch.samples;
+  const Ranges ranges(at_a_time, work, outputs.most_ranges());
   outputs.start(ranges.count());
-  ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-    Scratch<T> scratch(batch, /*whole=*/true);
-    body(begin, end, scratch.data(), outputs.of_range(range));
-  });
+  if (!by_sign) {
+    run(ranges, 0, nullptr);
+    return outputs.finish(ranges.count());
+  }
+  SignTables<T> signs(batch);
+  const Buffer row_grad(Buffer::bytes_for<T>(at_a_time * batch.classes));
+  T* rows = reinterpret_cast<T*>(row_grad.data());
+  for (int64_t first = 0; first < batch.samples; first += at_a_time) {
+    const int64_t count = std::min(at_a_time, batch.samples - first);
+    run(Ranges(count, work, ranges.count()), first, rows);
+    signs.subtract(first, count, rows, outputs.of_range(0).slack);
+  }
   return outputs.finish(ranges.count());
 }
 

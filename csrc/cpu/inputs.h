@@ -10,7 +10,6 @@
 #include "../layout.h"
 #include "buffer.h"
 #include "kernels.h"
-#include "transpose.h"
 
 namespace ptd {
 
@@ -43,32 +42,6 @@ inline OptionalTensor contiguous(const OptionalTensor& tensor) {
   if (!tensor) return tensor;
   return torch::stable::contiguous(*tensor);
 }
-
-// T(x) of a batch with the memory its views refer to.
-template <class T>
-struct BatchInputs {
-  Tensor columns;  // whose memory is [C, R, C], contiguous
-  std::optional<Buffer> slack_columns;
-  Batch<T> batch;
-
-  BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
-              const OptionalTensor& slack)
-      : columns(parts_by_column(parts)) {
-    batch.samples = sizes.samples;
-    batch.classes = sizes.classes;
-    batch.parts = sizes.parts;
-    if (weights) batch.weights = matrix_of(*weights);
-    batch.columns = static_cast<const T*>(columns.data_ptr());
-    batch.slack = slack ? static_cast<const T*>(slack->data_ptr()) : nullptr;
-    if (slack && !is_column_layout(*slack)) {
-      const int64_t classes = sizes.classes;
-      slack_columns.emplace(Buffer::bytes_for<T>(classes * classes));
-      T* transposed = slack_columns->template take<T>(classes * classes);
-      transpose_square(batch.slack, slack->stride(0), slack->stride(1), classes, transposed);
-      batch.slack = transposed;
-    }
-  }
-};
 
 // Ranges of samples, one per thread at most and none smaller than is worth a thread. The division
 // depends on the sizes and the number of threads alone, so that sums come out the same every time.
@@ -106,6 +79,102 @@ class Ranges {
   int64_t samples_, count_, size_;
 };
 
+// Parts with columns laid out, for some labels or for all classes, in memory of their own.
+template <class T>
+class LaidOutColumns {
+ public:
+  explicit LaidOutColumns(const PartsView<T>& parts) : parts_(parts), columns_(parts.classes) {}
+
+  // Lays out the columns of labels [begin, end) alone.
+  void choose(const Labels& labels, int64_t begin, int64_t end) {
+    index_.assign(parts_.classes, -1);
+    columns_ = 0;
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t at = n * labels.stride;
+      const int64_t label = labels.is_int64 ? static_cast<const int64_t*>(labels.data)[at]
+                                            : static_cast<const int32_t*>(labels.data)[at];
+      if (label < 0 || label >= parts_.classes || index_[label] >= 0) continue;
+      index_[label] = columns_++;
+    }
+  }
+
+  const int32_t* index() const { return index_.empty() ? nullptr : index_.data(); }
+
+  const T* lay_out(int64_t most_threads = INT64_MAX) {
+    const int64_t rows = parts_.count * parts_.classes;
+    memory_.emplace(Buffer::bytes_for<T>(columns_ * rows));
+    T* out = memory_->template take<T>(columns_ * rows);
+    const Ranges ranges(rows, double(parts_.classes), most_threads);
+    ranges.run([&](int64_t, int64_t begin, int64_t end) {
+      kernels<T>().lay_out_columns(parts_, begin, end, index(), out);
+    });
+    return out;
+  }
+
+ private:
+  PartsView<T> parts_;
+  int32_t columns_;
+  std::vector<int32_t> index_;
+  std::optional<Buffer> memory_;
+};
+
+// The columns of the parts that an operator reads.
+enum class ColumnsRead { none, of_labels, all };
+
+// T(x) of a batch with the memory its views refer to. Nothing is kept from one call to the next, so
+// that parts are read as they are, whatever has written to them.
+template <class T>
+class BatchInputs {
+ public:
+  Batch<T> batch;
+
+  BatchInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,
+              const OptionalTensor& slack, ColumnsRead read, const Tensor* labels = nullptr)
+      : view_{static_cast<const T*>(parts.data_ptr()), sizes.parts,      sizes.classes,
+              parts.dim() == 3 ? parts.stride(0) : 0,  parts.stride(-2), parts.stride(-1)} {
+    batch.samples = sizes.samples;
+    batch.classes = sizes.classes;
+    batch.parts = sizes.parts;
+    if (weights) batch.weights = matrix_of(*weights);
+    batch.columns = view_.data;
+    batch.slack = slack ? static_cast<const T*>(slack->data_ptr()) : nullptr;
+    if (slack && !is_column_layout(*slack)) {
+      slack_columns_.emplace(
+          PartsView<T>{batch.slack, 1, sizes.classes, 0, slack->stride(0), slack->stride(1)});
+      batch.slack = slack_columns_->lay_out();
+    }
+    if (is_column_layout(parts) || read == ColumnsRead::none) return;
+    if (read == ColumnsRead::of_labels) labels_ = labels_of(*labels);
+    // What one thread writes another reads slowly: as long as parts are small, each thread lays out
+    // the columns of its own labels.
+    constexpr int64_t kFewNumbers = int64_t(1) << 19;
+    own_columns_ = labels_ && parts.numel() <= kFewNumbers;
+    if (own_columns_) return;
+    columns_.emplace(view_);
+    if (labels_) columns_->choose(*labels_, 0, sizes.samples);
+    batch.columns = columns_->lay_out();
+    batch.column_index = columns_->index();
+  }
+  BatchInputs(const BatchInputs&) = delete;
+  BatchInputs& operator=(const BatchInputs&) = delete;
+
+  // Completes the batch for samples [begin, end) with columns that live as long as the result.
+  std::optional<LaidOutColumns<T>> own_columns(int64_t begin, int64_t end, Batch<T>& own) const {
+    if (!own_columns_) return {};
+    LaidOutColumns<T> columns(view_);
+    columns.choose(*labels_, begin, end);
+    own.columns = columns.lay_out(/*most_threads=*/1);
+    own.column_index = columns.index();
+    return columns;
+  }
+
+ private:
+  PartsView<T> view_;
+  std::optional<Labels> labels_;
+  bool own_columns_ = false;
+  std::optional<LaidOutColumns<T>> columns_, slack_columns_;
+};
+
 // Scratch of one thread: on the stack at the paper's sizes. `whole`, or only what the forward of a
 // loss needs.
 template <class T>
@@ -134,8 +203,7 @@ double transition_work(const Batch<T>& batch) {
 }
 template <class T>
 double loss_work(const Batch<T>& batch) {
-  if (batch.decided) return 3 * column_work(batch);
-  return column_work(batch) + (batch.slack ? transition_work(batch) : 0);
+  return column_work(batch) + (batch.slack && !batch.has_row_sums ? transition_work(batch) : 0);
 }
 
 }  // namespace ptd

@@ -1,10 +1,11 @@
 // Compiled once per instruction set, with PTD_ISA naming it.
 #include "kernels.h"
 
-#include "decided_kernels.h"
+#include "layout_kernels.h"
 #include "loss_kernels.h"
 #include "posterior_kernels.h"
 #include "project_kernels.h"
+#include "sign_table_kernels.h"
 
 namespace ptd {
 namespace PTD_ISA {
@@ -13,17 +14,18 @@ template <class T>
 const Kernels<T>& table() {
   static constexpr Kernels<T> kTable = {
       .loss_forward = loss_forward<T>,
+      .scale_rows = scale_rows<T>,
       .loss_backward = loss_backward<T>,
       .clean_posterior = clean_posterior<T>,
       .clean_posterior_backward = clean_posterior_backward<T>,
       .noisy_posterior = noisy_posterior<T>,
       .noisy_posterior_backward = noisy_posterior_backward<T>,
-      .weighted_sum = weighted_sum<T>,
+      .lay_out_columns = lay_out_columns<T>,
+      .contract_parts = contract_parts<T>,
       .weight_bounds = weight_bounds<T>,
-      .count_support = count_support<T>,
-      .fill_support = fill_support<T>,
-      .decide = decide<T>,
-      .finish_decided_slack = finish_decided_slack<T>,
+      .fill_sign_table = fill_sign_table<T>,
+      .row_sums_by_sign = row_sums_by_sign<T>,
+      .slack_gradient_by_sign = slack_gradient_by_sign<T>,
       .project = project<T>,
       .project_backward = project_backward<T>,
   };

@@ -27,29 +27,28 @@ struct LossPartial {
   int64_t bad_sample;  // the first sample whose label is out of range, or -1
 };
 
-// How many whole matrices noisy_posterior keeps at a time, in numbers that leave the second-level
-// cache room for the parts; zero where not even a few fit.
-constexpr int64_t matrices_at_a_time(int64_t classes) {
-  constexpr int64_t kNumbers = int64_t(1) << 17, kFewest = 4;
-  const int64_t fit = kNumbers / (classes * classes);
-  return fit < kFewest ? 0 : fit < kBlock ? fit : kBlock;
-}
-
 template <class T>
 struct Kernels {
   // Numbers of scratch, of type T, that one call of a kernel below may use; not `whole` is enough
   // for loss_forward and clean_posterior.
   static int64_t scratch_size(const Batch<T>& batch, bool whole) {
     const int64_t c = batch.classes, r = batch.parts;
-    const int64_t decided = batch.decided ? kWideBlock * (r + c) : 0;
-    return decided + batch.block * (r + c) + c + (whole ? batch.block * 3 * c + c : 0);
+    return kBlock * (r + c) + c + (whole ? kBlock * 3 * c + c : 0);
   }
 
   void (*loss_forward)(const LossArgs<T>&, int64_t begin, int64_t end,
                        T* scratch,  //
                        T* losses,   // [N] or nullptr when only the sum is asked for
                        T* saved,    // [N, C]: column y, or the row sums where there is slack
+                       bool save_gradient,  // instead: the gradient of each loss by the logits
                        LossPartial*);
+
+  void (*scale_rows)(const T* rows,  // [N, C], gradients from loss_forward
+                     int64_t classes, int64_t begin, int64_t end,
+                     const T* grad_loss,  // as in loss_backward
+                     int64_t grad_stride, T scale,
+                     T* row,              // [C], scratch
+                     const Matrix& out);  // [N, C] in the type of the logits
 
   void (*loss_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
                         const T* grad_loss,  // [1], or [N] with grad_stride 1
@@ -68,7 +67,6 @@ struct Kernels {
 
   void (*noisy_posterior)(const Batch<T>&, const Matrix& logits, int64_t begin, int64_t end,
                           T* scratch,
-                          T* matrices,   // [matrices_at_a_time, C, C] or nullptr
                           T* posterior,  // [N, C]
                           T* saved);     // [N, C] row sums; only with slack
 
@@ -76,22 +74,30 @@ struct Kernels {
                                    int64_t end, T* scratch, const T* grad,  // [N, C]
                                    const T* saved, const Gradients<T>&);
 
-  void (*weighted_sum)(const T* y,             // [N, C, R]
-                       const Matrix& weights,  // [N, R]
-                       int64_t parts, int64_t classes, int64_t begin, int64_t end,
-                       T* row,   // [R], scratch
-                       T* out);  // [N, C]
+  void (*lay_out_columns)(const PartsView<T>&, int64_t begin, int64_t end,  // of R * C rows
+                          const int32_t* column_index,  // [C] or nullptr, as in Batch
+                          T* columns);                  // [C, R, C], or the columns with an index
 
-  // For support.h and decided.h: rows [begin, end), but for the bounds, which are of all samples.
+  // For csrc/noisy_posterior.h.
+  void (*contract_parts)(const T* d,             // [N, R, C]
+                         const Matrix& weights,  // [N, R]
+                         const T* softmax,       // [N, C]
+                         int64_t parts, int64_t classes, int64_t begin, int64_t end,
+                         T* row,            // [R], scratch
+                         T* grad_softmax,   // [N, C] or nullptr
+                         T* grad_weights);  // [N, R] or nullptr
+
+  // For sign_table.h. A table is filled for its own rows; bounds are of all samples.
+  static int64_t sign_scratch_size(const Batch<T>& batch) {
+    return (batch.parts + 16 + 1) * kSignSamples;
+  }
   void (*weight_bounds)(const Batch<T>&, T* scratch, WeightBounds*);
-  bool (*count_support)(const Batch<T>&, int64_t begin, int64_t end, int32_t* entries,  // [C]
-                        int32_t* nonzeros);                                             // [C]
-  void (*fill_support)(const Batch<T>&, int64_t begin, int64_t end, int32_t* next,      // [C], zero
-                       Support<T>*);
-  void (*decide)(const Batch<T>&, const WeightBounds&, int64_t begin, int64_t end,
-                 T* linear,  // [R], scratch
-                 Decided<T>*);
-  void (*finish_decided_slack)(const Decided<T>&, int64_t classes, const T* row_sum, T* grad_slack);
+  void (*fill_sign_table)(const Batch<T>&, const WeightBounds&, SignTable<T>*);
+  void (*row_sums_by_sign)(const Batch<T>&, const WeightBounds&, SignTable<T>*, T* scratch,
+                           T* sums);  // [N, C]
+  void (*slack_gradient_by_sign)(const Batch<T>&, const SignTable<T>&, int64_t first, int64_t count,
+                                 const T* row_grad,  // [count, C]
+                                 T* scratch, T* grad_slack);
 
   void (*project)(const T* matrix, int64_t begin, int64_t end, int64_t classes,
                   T* projected);  // rows [begin, end) of [rows, C]

@@ -6,6 +6,16 @@
 
 namespace ptd {
 
+// With slack the row sums need every column; without it the forward operator reads those of the
+// labels, and the backward operator reads them for the gradient of the weights alone.
+inline ColumnsRead columns_read(const OptionalTensor& slack) {
+  return slack ? ColumnsRead::all : ColumnsRead::of_labels;
+}
+inline ColumnsRead columns_read(const OptionalTensor& slack, const Needs& needs) {
+  if (slack) return ColumnsRead::all;
+  return needs.weights ? ColumnsRead::of_labels : ColumnsRead::none;
+}
+
 template <class T>
 LossArgs<T> loss_args(const Batch<T>& batch, const Tensor& logits, const Tensor& labels,
                       const OptionalTensor& class_weight, const LossOptions& options) {
@@ -17,6 +27,12 @@ LossArgs<T> loss_args(const Batch<T>& batch, const Tensor& logits, const Tensor&
           T(options.max_importance),
           options.ignore_index,
           T(options.smoothing)};
+}
+
+template <class T>
+LossArgs<T> with_batch(LossArgs<T> args, const Batch<T>& batch) {
+  args.batch = batch;
+  return args;
 }
 
 [[noreturn]] inline void refuse_label(const char* op, const Tensor& labels, int64_t sample,

@@ -1,8 +1,8 @@
 // The transition losses and the clean posterior: all that reads one column of T(x) per sample.
 #pragma once
 
-#include "decided_kernels.h"
 #include "kernels.h"
+#include "sign_table_kernels.h"
 #include "softmax.h"
 #include "spread.h"
 
@@ -12,21 +12,20 @@ namespace PTD_ISA {
 // Scratch of one range, cut out of one allocation; what only gradients need comes last.
 template <class T>
 struct LossScratch {
-  T *decided, *weights, *column, *logits, *entry, *row, *dm, *out;
+  T *weights, *column, *logits, *entry, *row, *dm, *out;
   LossScratch(T* scratch, const Batch<T>& batch) {
     const auto take = [&](int64_t size) {
       T* at = scratch;
       scratch += size;
       return at;
     };
-    decided = take(batch.decided ? kWideBlock * (batch.parts + batch.classes) : 0);
-    weights = take(batch.block * batch.parts);
-    column = take(batch.block * batch.classes);
+    weights = take(kBlock * batch.parts);
+    column = take(kBlock * batch.classes);
     logits = take(batch.classes);
-    entry = take(batch.block * batch.classes);
-    row = take(batch.block * batch.classes);
+    entry = take(kBlock * batch.classes);
+    row = take(kBlock * batch.classes);
     dm = take(batch.classes);
-    out = take(batch.block * batch.classes);
+    out = take(kBlock * batch.classes);
   }
 };
 
@@ -54,13 +53,11 @@ PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin,
   const int64_t classes = batch.classes;
   LossScratch<T> at(scratch, batch);
   *partial = {0.0, 0.0, -1};
-  for (int64_t first = begin; first < end; first += batch.block) {
-    const int64_t count = end - first < batch.block ? end - first : batch.block;
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = end - first < kBlock ? end - first : kBlock;
     const T* h = block_weights(batch, first, count, at.weights);
     T* sums = saved + first * classes;
-    if (batch.decided) {
-      decided_row_sums(batch, *batch.decided, h, count, at.decided, sums);
-    } else if (batch.slack) {
+    if (batch.slack && !batch.has_row_sums) {
       row_sums(batch, h, count, sums);
     }
     // Two passes, so that what one sample writes is out of the way before it is read again.
@@ -87,22 +84,60 @@ PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin,
   }
 }
 
+// factor * dloss/dz, from e_i in `exps`, and factor * dloss/du where that is asked for. The
+// gradient of the logits may take the place of u or of `exps`.
+template <class T>
+PTD_INLINE void loss_gradient(const LossArgs<T>& args, const ColumnSums<T>& sums,
+                              const LossTerms<T>& terms, int64_t y, const T* z, const T* u,
+                              T factor, const T* exps, T* grad_z, T* grad_u) {
+  const T joint = u[y] == T(0) ? T(0) : exp_of(z[y] - sums.column_shift) * u[y];
+  for_lanes<T>(args.batch.classes, [&](int64_t i, int64_t left) {
+    const Vec<T> column = load(u + i, left), e = load(exps + i, left);
+    const Vec<T> column_e = column_exp(sums, z + i, e, left);
+    const Vec<T> of_softmax = terms.softmax * (terms.softmax_of_column ? column_e : e);
+    const Vec<T> d = of_softmax + terms.posterior * joint_exp<T>(column_e, column);
+    store(grad_z + i, factor * d, left);
+    if (grad_u) store(grad_u + i, (factor * terms.posterior) * column_e, left);
+  });
+  if (args.importance != kForward) grad_z[y] = factor * (terms.label + terms.posterior * joint);
+}
+
 template <class T>
 void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch, T* losses,
-                  T* saved, LossPartial* partial) {
+                  T* saved, bool save_gradient, LossPartial* partial) {
+  const int64_t classes = args.batch.classes;
+  // What only gradients need is there where one is saved.
+  T* exps = save_gradient ? LossScratch<T>(scratch, args.batch).entry : nullptr;
   const auto finish = [&](int64_t n, int64_t y, const T* z, const T* u) {
-    const ColumnSums<T> sums =
-        column_sums<T>(z, u, y, args.batch.classes, args.smoothing > T(0), nullptr);
-    const T loss = loss_terms(sums, z[y], args.importance, args.max_importance).loss;
+    const ColumnSums<T> sums = column_sums<T>(z, u, y, classes, args.smoothing > T(0), exps);
+    const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
     const T weight = args.class_weight ? args.class_weight[y] : T(1);
-    if (losses) losses[n] = weight * loss;
-    partial->loss += double(weight) * double(loss);
+    if (losses) losses[n] = weight * terms.loss;
+    partial->loss += double(weight) * double(terms.loss);
     partial->weight += double(weight);
+    if (!save_gradient) return;
+    loss_gradient(args, sums, terms, y, z, u, weight, exps, saved + n * classes,
+                  static_cast<T*>(nullptr));
   };
   const auto skip = [&](int64_t n, const T*) {
     if (losses) losses[n] = T(0);
+    if (save_gradient) memset(saved + n * classes, 0, sizeof(T) * classes);
   };
   for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
+}
+
+// From gradients of single losses to that of what was made of them.
+template <class T>
+void scale_rows(const T* rows, int64_t classes, int64_t begin, int64_t end, const T* grad_loss,
+                int64_t grad_stride, T scale, T* row, const Matrix& out) {
+  for (int64_t n = begin; n < end; ++n) {
+    const T factor = grad_loss[n * grad_stride] * scale;
+    T* grad = output_row(out, n, row);
+    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+      store(grad + i, factor * load(rows + n * classes + i, left), left);
+    });
+    write_row(out, n, classes, grad);
+  }
 }
 
 // q = softmax(z + log u); a sample whose label is ignored keeps its softmax.
@@ -140,10 +175,10 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
   const int64_t classes = batch.classes;
   const bool transition = wants_transition(grads);
   LossScratch<T> at(scratch, batch);
-  int64_t labels[kWideBlock];
-  ColumnSums<T> measured[kWideBlock];
-  for (int64_t first = begin; first < end; first += batch.block) {
-    const int64_t count = end - first < batch.block ? end - first : batch.block;
+  int64_t labels[kBlock];
+  ColumnSums<T> measured[kBlock];
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = end - first < kBlock ? end - first : kBlock;
     const T* h = block_weights(batch, first, count, at.weights);
     const T* sums = saved + first * classes;
     const T* columns = batch.slack ? at.column : sums;
@@ -194,9 +229,9 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
       });
     }
     const Pull<T> block{at.entry, at.row, labels, nullptr};
-    if (batch.decided) {
-      decided_spread_slack(batch, *batch.decided, h, count, block, at.decided, grads.slack,
-                           grads.slack_rows);
+    if (grads.row_grad) {
+      memcpy(grads.row_grad + (first - begin) * classes, at.row, sizeof(T) * count * classes);
+      add_label_columns(batch, count, block, grads.slack);
     } else {
       spread(batch, h, first, count, block, grads, at.dm);
     }
@@ -213,20 +248,10 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
   };
   const auto pull = [&](int64_t n, int64_t y, const T* z, const T* u, const ColumnSums<T>& sums,
                         T* grad_z, T* grad_u) {
-    const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
     const T weight = args.class_weight ? args.class_weight[y] : T(1);
     const T factor = grad_loss[n * grad_stride] * scale * weight;
-    for_lanes<T>(classes, [&](int64_t i, int64_t left) {
-      const Vec<T> column = load(u + i, left), e = load(grad_z + i, left);
-      const Vec<T> column_e = column_exp(sums, z + i, e, left);
-      const Vec<T> of_softmax = terms.softmax * (terms.softmax_of_column ? column_e : e);
-      const Vec<T> d = of_softmax + terms.posterior * joint_exp<T>(column_e, column);
-      store(grad_z + i, factor * d, left);
-      store(grad_u + i, (factor * terms.posterior) * column_e, left);
-    });
-    if (args.importance == kForward) return;
-    const T joint = u[y] == T(0) ? T(0) : exp_of(z[y] - sums.column_shift) * u[y];
-    grad_z[y] = factor * (terms.label + terms.posterior * joint);
+    const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
+    loss_gradient(args, sums, terms, y, z, u, factor, grad_z, grad_z, grad_u);
   };
   const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
   backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);

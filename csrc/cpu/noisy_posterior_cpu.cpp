@@ -12,27 +12,34 @@ namespace {
 constexpr int64_t kMostClassesInRegisters = 32;
 
 // torch's product of batches calls a library for each little matrix.
-struct CpuWeightedSum {
-  static constexpr int64_t kIntermediate = int64_t(1) << 18;  // stays in L2
+struct CpuContraction {
+  static constexpr int64_t kIntermediate = int64_t(1) << 21;  // few products, each of full speed
 
-  void operator()(const Tensor& y, const Tensor& weights, const Tensor& out) const {
-    out.scalar_type() == ScalarType::Double ? run<double>(y, weights, out)
-                                            : run<float>(y, weights, out);
+  void operator()(const Tensor& d, const Tensor& weights, const Tensor& softmax,
+                  const Tensor& grad_softmax, const Tensor& grad_weights) const {
+    d.scalar_type() == ScalarType::Double
+        ? run<double>(d, weights, softmax, grad_softmax, grad_weights)
+        : run<float>(d, weights, softmax, grad_softmax, grad_weights);
   }
 
   template <class T>
-  static void run(const Tensor& y, const Tensor& weights, const Tensor& out) {
-    const int64_t count = weights.size(0), parts = weights.size(1), classes = out.size(1);
+  static void run(const Tensor& d, const Tensor& weights, const Tensor& softmax,
+                  const Tensor& grad_softmax, const Tensor& grad_weights) {
+    const int64_t count = d.size(0), parts = d.size(1), classes = d.size(2);
+    const auto pointer = [](const Tensor& gradient) {
+      return gradient.numel() > 0 ? static_cast<T*>(gradient.data_ptr()) : nullptr;
+    };
     const Ranges ranges(count, double(parts * classes));
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
       std::vector<T> row(parts);
-      kernels<T>().weighted_sum(static_cast<const T*>(y.data_ptr()), matrix_of(weights), parts,
-                                classes, begin, end, row.data(), static_cast<T*>(out.data_ptr()));
+      kernels<T>().contract_parts(static_cast<const T*>(d.data_ptr()), matrix_of(weights),
+                                  static_cast<const T*>(softmax.data_ptr()), parts, classes, begin,
+                                  end, row.data(), pointer(grad_softmax), pointer(grad_weights));
     });
   }
 };
 
-using Product = NoisyPosteriorProduct<CpuWeightedSum>;
+using Product = NoisyPosteriorProduct<CpuContraction>;
 
 template <class T>
 std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
@@ -42,16 +49,13 @@ std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
   Tensor posterior = empty({sizes.samples, sizes.classes}, dtype, logits);
   Tensor saved =
       slack ? empty({sizes.samples, sizes.classes}, dtype, logits) : empty({0}, dtype, logits);
-  const BatchInputs<T> inputs(sizes, weights, parts, slack);
+  BatchInputs<T> inputs(sizes, weights, parts, slack, ColumnsRead::all);
+  row_sums_by_sign(inputs.batch, static_cast<T*>(saved.data_ptr()));
   const Matrix rows = matrix_of(logits);
   const Ranges ranges(sizes.samples, 2 * transition_work(inputs.batch));
   ranges.run([&](int64_t, int64_t begin, int64_t end) {
     Scratch<T> scratch(inputs.batch, /*whole=*/true);
-    const int64_t kept = slack ? matrices_at_a_time(sizes.classes) : 0;
-    std::optional<Buffer> matrices;
-    if (kept) matrices.emplace(Buffer::bytes_for<T>(kept * sizes.classes * sizes.classes));
     kernels<T>().noisy_posterior(inputs.batch, rows, begin, end, scratch.data(),
-                                 kept ? reinterpret_cast<T*>(matrices->data()) : nullptr,
                                  static_cast<T*>(posterior.data_ptr()),
                                  static_cast<T*>(saved.data_ptr()));
   });
@@ -74,13 +78,14 @@ template <class T>
 FourTensors backward(const Sizes& sizes, const Tensor& grad, const Tensor& logits,
                      const OptionalTensor& weights, const Tensor& parts,
                      const OptionalTensor& slack, const Tensor& saved, const Needs& needs) {
-  const BatchInputs<T> inputs(sizes, weights, parts, slack);
+  const BatchInputs<T> inputs(sizes, weights, parts, slack, ColumnsRead::all);
   const Matrix rows = matrix_of(logits);
   const Tensor dense_grad = torch::stable::contiguous(grad);
   return backward_ranges(
-      logits, parts, slack, inputs.batch, needs, 2 * transition_work(inputs.batch),
-      [&](int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
-        kernels<T>().noisy_posterior_backward(inputs.batch, rows, begin, end, scratch,
+      logits, parts, slack, inputs, needs, 2 * transition_work(inputs.batch), /*by_sign=*/false,
+      [&](const Batch<T>& batch, int64_t begin, int64_t end, T* scratch,
+          const Gradients<T>& grads) {
+        kernels<T>().noisy_posterior_backward(batch, rows, begin, end, scratch,
                                               static_cast<const T*>(dense_grad.data_ptr()),
                                               static_cast<const T*>(saved.data_ptr()), grads);
       });

@@ -20,35 +20,6 @@ PTD_INLINE T divide_by_row_sums(const T* sums, int64_t classes, T* entry) {
   return sum_lanes(share) / T(classes);
 }
 
-// The clamped matrices of a block, [count, C, C] by column.
-template <class T>
-PTD_INLINE void clamped_matrices(const Batch<T>& batch, const T* h, int64_t count, T* matrices) {
-  const int64_t classes = batch.classes;
-  for_each_tile(batch, h, count,
-                [&]<int S, int K>(int64_t s, int64_t k, int64_t i, Vec<T>(&m)[S][K]) {
-                  for (int t = 0; t < S; ++t) {
-                    T* matrix = matrices + ((s + t) * classes + k) * classes + i;
-                    for (int c = 0; c < K; ++c) {
-                      store(matrix + c * classes, clamp_lanes<T>(m[t][c]), classes - i);
-                    }
-                  }
-                });
-}
-
-template <class T>
-PTD_INLINE void matrix_row_sums(const T* matrix, int64_t classes, T* sums) {
-  for_lanes<T>(classes, [&](int64_t i, int64_t left) {
-    Vec<T> even{}, odd{};  // one chain of additions is as slow as its latency
-    int64_t k = 0;
-    for (; k + 2 <= classes; k += 2) {
-      even += load(matrix + k * classes + i, left);
-      odd += load(matrix + (k + 1) * classes + i, left);
-    }
-    if (k < classes) even += load(matrix + k * classes + i, left);
-    store(sums + i, even + odd, left);
-  });
-}
-
 // out_k += sum_i M_ik entry_i for K columns from k on and S samples. The sums over i stay in
 // registers to the end: adding up lanes takes as long as a good part of a column.
 template <int S, int K, class T>
@@ -78,57 +49,41 @@ template <class T>
 PTD_INLINE void add_all_columns(const Batch<T>& batch, const T* h, const T* entries, int64_t count,
                                 T* posterior) {  // [count, C]
   const int64_t classes = batch.classes;
-  for (int64_t k = 0; k < classes; k += 2) {
-    const auto add = [&]<int S>(int64_t s) {
-      const T* weights = h + s * batch.parts;
-      const T* entry = entries + s * classes;
-      T* out = posterior + s * classes + k;
-      k + 1 < classes ? add_columns<S, 2>(batch, weights, entry, k, out)
-                      : add_columns<S, 1>(batch, weights, entry, k, out);
-    };
-    int64_t s = 0;
-    for (; s + 4 <= count; s += 4) add.template operator()<4>(s);
-    for (; s < count; ++s) add.template operator()<1>(s);
-  }
+  int64_t k = 0;
+  const auto while_left = [&]<int K>() {
+    for (; k + K <= classes; k += K) {
+      const auto add = [&]<int S>(int64_t s) {
+        add_columns<S, K>(batch, h + s * batch.parts, entries + s * classes, k,
+                          posterior + s * classes + k);
+      };
+      int64_t s = 0;
+      for (; s + 4 <= count; s += 4) add.template operator()<4>(s);
+      for (; s < count; ++s) add.template operator()<1>(s);
+    }
+  };
+  while_left.template operator()<kTileColumns>();
+  while_left.template operator()<1>();
 }
 
-// out_k = sum_i T_ik g_i. With slack that takes the row sums first: the matrices of a block are
-// kept for it in `matrices`, or formed a second time where that is nullptr.
+// out_k = sum_i T_ik g_i. With slack that takes the row sums first.
 template <class T>
 void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin, int64_t end,
-                     T* scratch, T* matrices, T* posterior, T* saved) {
+                     T* scratch, T* posterior, T* saved) {
   const int64_t classes = batch.classes;
-  const int64_t block = matrices ? matrices_at_a_time(classes) : kBlock;
   LossScratch<T> at(scratch, batch);
-  for (int64_t first = begin; first < end; first += block) {
-    const int64_t count = end - first < block ? end - first : block;
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = end - first < kBlock ? end - first : kBlock;
     const T* h = block_weights(batch, first, count, at.weights);
     T* sums = saved + first * classes;
-    if (matrices) {
-      clamped_matrices(batch, h, count, matrices);
-    } else if (batch.slack) {
-      row_sums(batch, h, count, sums);
-    }
+    if (batch.slack && !batch.has_row_sums) row_sums(batch, h, count, sums);
     for (int64_t s = 0; s < count; ++s) {
       T* entry = at.entry + s * classes;
       T* out = posterior + (first + s) * classes;
-      if (matrices) {
-        matrix_row_sums(matrices + s * classes * classes, classes, sums + s * classes);
-      }
       softmax_row(read_row(logits, first + s, classes, at.logits), classes, entry);
       const T uniform = batch.slack ? divide_by_row_sums(sums + s * classes, classes, entry) : T(0);
-      for (int64_t k = 0; k < classes; ++k) {
-        out[k] = uniform;
-        if (!matrices) continue;
-        const T* column = matrices + (s * classes + k) * classes;
-        Vec<T> sum{};
-        for_lanes<T>(classes, [&](int64_t i, int64_t left) {
-          sum += load(entry + i, left) * load(column + i, left);
-        });
-        out[k] += sum_lanes(sum);
-      }
+      for (int64_t k = 0; k < classes; ++k) out[k] = uniform;
     }
-    if (!matrices) add_all_columns(batch, h, at.entry, count, posterior + first * classes);
+    add_all_columns(batch, h, at.entry, count, posterior + first * classes);
   }
 }
 
@@ -192,19 +147,25 @@ void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64
   }
 }
 
-// out_k = sum_j y_kj h_j
+// dg_i = sum_j h_j d_ji and dh_j = sum_i d_ji g_i, where they are asked for.
 template <class T>
-void weighted_sum(const T* y, const Matrix& weights, int64_t parts, int64_t classes, int64_t begin,
-                  int64_t end, T* row, T* out) {
+void contract_parts(const T* d, const Matrix& weights, const T* softmax, int64_t parts,
+                    int64_t classes, int64_t begin, int64_t end, T* row, T* grad_softmax,
+                    T* grad_weights) {
   for (int64_t n = begin; n < end; ++n) {
-    const T* h = read_row(weights, n, parts, row);
-    for (int64_t k = 0; k < classes; ++k) {
-      const T* terms = y + (n * classes + k) * parts;
+    const T* own = d + n * parts * classes;
+    if (grad_softmax) {
+      T* out = grad_softmax + n * classes;
+      combine_column(read_row(weights, n, parts, row), own, static_cast<const T*>(nullptr), parts,
+                     classes, [&](int64_t i, int64_t left, Vec<T> v) { store(out + i, v, left); });
+    }
+    if (!grad_weights) continue;
+    for (int64_t j = 0; j < parts; ++j) {
       Vec<T> sum{};
-      for_lanes<T>(parts, [&](int64_t j, int64_t left) {
-        sum += load(terms + j, left) * load(h + j, left);
+      for_lanes<T>(classes, [&](int64_t i, int64_t left) {
+        sum += load(own + j * classes + i, left) * load(softmax + n * classes + i, left);
       });
-      out[n * classes + k] = sum_lanes(sum);
+      grad_weights[n * parts + j] = sum_lanes(sum);
     }
   }
 }

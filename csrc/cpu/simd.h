@@ -18,11 +18,13 @@ namespace ptd {
 namespace PTD_ISA {
 
 #if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
+constexpr int kVectorBytes = 64, kVectorRegisters = 32;
 #elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
+constexpr int kVectorBytes = 32, kVectorRegisters = 16;
+#elif defined(__aarch64__)
+constexpr int kVectorBytes = 16, kVectorRegisters = 32;
 #else
-constexpr int kVectorBytes = 16;
+constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif
 
 template <class T>
@@ -30,15 +32,20 @@ struct Simd;
 template <>
 struct Simd<float> {
   typedef float Vec __attribute__((vector_size(kVectorBytes)));
-  typedef int32_t Mask __attribute__((vector_size(kVectorBytes)));
+  typedef int32_t Lane;
+  typedef Lane Mask __attribute__((vector_size(kVectorBytes)));
 };
 template <>
 struct Simd<double> {
   typedef double Vec __attribute__((vector_size(kVectorBytes)));
-  typedef int64_t Mask __attribute__((vector_size(kVectorBytes)));
+  typedef int64_t Lane;
+  typedef Lane Mask __attribute__((vector_size(kVectorBytes)));
 };
 template <class T>
 using Vec = typename Simd<T>::Vec;
+// Integers as wide as T, one in each lane; comparisons have all bits set, or none.
+template <class T>
+using Lanes = typename Simd<T>::Mask;
 template <class T>
 constexpr int kLanes = kVectorBytes / int(sizeof(T));
 
@@ -46,6 +53,12 @@ constexpr int kLanes = kVectorBytes / int(sizeof(T));
 template <class T>
 PTD_INLINE Vec<T> splat(T x) {
   return x - Vec<T>{};
+}
+
+// The same 32 bits in every lane.
+template <class T>
+PTD_INLINE Lanes<T> splat_bits(uint32_t bits) {
+  return Lanes<T>{} + typename Simd<T>::Lane(bits);
 }
 
 template <class T>
@@ -150,6 +163,35 @@ template <class T>
 PTD_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
   return a > b ? a : b;
 }
+
+// The smaller and the larger of two numbers in one instruction, the second where one is NaN.
+#if defined(__AVX512F__)
+template <class T>
+PTD_INLINE Vec<float> smaller(Vec<float> a, Vec<float> b) {
+  return (Vec<float>)_mm512_min_ps((__m512)a, (__m512)b);
+}
+template <class T>
+PTD_INLINE Vec<double> smaller(Vec<double> a, Vec<double> b) {
+  return (Vec<double>)_mm512_min_pd((__m512d)a, (__m512d)b);
+}
+template <class T>
+PTD_INLINE Vec<float> larger(Vec<float> a, Vec<float> b) {
+  return (Vec<float>)_mm512_max_ps((__m512)a, (__m512)b);
+}
+template <class T>
+PTD_INLINE Vec<double> larger(Vec<double> a, Vec<double> b) {
+  return (Vec<double>)_mm512_max_pd((__m512d)a, (__m512d)b);
+}
+#else
+template <class T>
+PTD_INLINE Vec<T> smaller(Vec<T> a, Vec<T> b) {
+  return a < b ? a : b;
+}
+template <class T>
+PTD_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
+  return a > b ? a : b;
+}
+#endif
 
 // max(v, 0) in one instruction, which passes its second operand on where that is NaN.
 #if defined(__AVX512F__)

@@ -56,7 +56,8 @@ PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, i
     }
     if (pull.labels[s] < 0) continue;
     const int64_t at = pull.labels[s] * parts * classes;
-    spread_column(h + s * parts, batch.columns + at, pull.entry + s * classes, parts, classes,
+    spread_column(h + s * parts, grad_h ? part_columns(batch, pull.labels[s]) : nullptr,
+                  pull.entry + s * classes, parts, classes,
                   grads.columns ? grads.columns + at : nullptr, grad_h);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <torch/csrc/stable/library.h>
 
-#include "decision.h"
 #include "gradients.h"
 #include "loss_args.h"
 
@@ -14,17 +13,22 @@ void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& 
              const LossResults& results) {
   const bool reduced = options.reduction != kNone;
   T* losses = static_cast<T*>(results.loss.data_ptr());
-  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
-  const Decision<T> decision(inputs.batch, /*for_row_sums=*/true);
+  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
+                        columns_read(tensors.slack), &tensors.labels);
+  T* saved = static_cast<T*>(results.saved_column.data_ptr());
+  row_sums_by_sign(inputs.batch, saved);
   const OptionalTensor dense_weight = contiguous(tensors.class_weight);
   const LossArgs<T> args =
       loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
   std::vector<LossPartial> partials(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-    Scratch<T> scratch(inputs.batch, /*whole=*/false);
-    kernels<T>().loss_forward(args, begin, end, scratch.data(), reduced ? nullptr : losses,
-                              static_cast<T*>(results.saved_column.data_ptr()), &partials[range]);
+    Scratch<T> scratch(inputs.batch, /*whole=*/options.save_gradient);
+    Batch<T> own = inputs.batch;
+    const auto columns = inputs.own_columns(begin, end, own);
+    kernels<T>().loss_forward(with_batch(args, own), begin, end, scratch.data(),
+                              reduced ? nullptr : losses, saved, options.save_gradient,
+                              &partials[range]);
   });
 
   double sum = 0, weight = 0;
@@ -45,27 +49,39 @@ template <class T>
 FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const LossTensors& tensors,
                      const Tensor& saved_weight, const Tensor& saved_column,
                      const LossOptions& options, const Needs& needs) {
-  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack);
-  // Slack is what revision trains at every step; parts and weights want every entry's own gradient.
-  std::optional<Decision<T>> decision;
-  if (needs.slack && !needs.weights && !needs.parts) {
-    decision.emplace(inputs.batch, /*for_row_sums=*/false);
-  }
-  const OptionalTensor dense_weight = contiguous(tensors.class_weight);
-  const LossArgs<T> args =
-      loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
-  const double work = needs.transition() ? loss_work(inputs.batch) : column_work(inputs.batch);
   const T scale =
       options.reduction == kMean ? T(1) / *static_cast<const T*>(saved_weight.data_ptr()) : T(1);
   // A gradient that was expanded from one number has stride zero.
   const int64_t grad_stride = options.reduction == kNone ? grad_loss.stride(0) : 0;
-  return backward_ranges(tensors.logits, tensors.parts, tensors.slack, inputs.batch, needs, work,
-                         [&](int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
-                           kernels<T>().loss_backward(
-                               args, begin, end, scratch,
-                               static_cast<const T*>(grad_loss.data_ptr()), grad_stride, scale,
-                               static_cast<const T*>(saved_column.data_ptr()), grads);
-                         });
+  const T* grad = static_cast<const T*>(grad_loss.data_ptr());
+  const T* saved = static_cast<const T*>(saved_column.data_ptr());
+  if (options.save_gradient) {
+    const GradientTensors gradients(sizes, tensors.logits, tensors.parts, tensors.slack, needs);
+    const Matrix out = matrix_of(gradients.logits);
+    const Ranges ranges(sizes.samples, double(sizes.classes));
+    ranges.run([&](int64_t, int64_t begin, int64_t end) {
+      std::vector<T> row(sizes.classes);
+      kernels<T>().scale_rows(saved, sizes.classes, begin, end, grad, grad_stride, scale,
+                              row.data(), out);
+    });
+    return gradients.tuple();
+  }
+  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
+                        columns_read(tensors.slack, needs), &tensors.labels);
+  // Slack is what revision trains at every step; parts and weights want every entry's own gradient.
+  const bool by_sign =
+      needs.slack && !needs.weights && !needs.parts && SignTables<T>::pay(inputs.batch);
+  inputs.batch.has_row_sums = by_sign;
+  const OptionalTensor dense_weight = contiguous(tensors.class_weight);
+  const LossArgs<T> args =
+      loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
+  const double work = needs.transition() ? loss_work(inputs.batch) : column_work(inputs.batch);
+  return backward_ranges(
+      tensors.logits, tensors.parts, tensors.slack, inputs, needs, work, by_sign,
+      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
+        kernels<T>().loss_backward(with_batch(args, own), begin, end, scratch, grad, grad_stride,
+                                   scale, saved, grads);
+      });
 }
 
 struct TransitionLossCpu {

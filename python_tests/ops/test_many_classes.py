@@ -1,4 +1,4 @@
-"""Revised losses at many classes, where the signs of most entries are decided once per step."""
+"""Revised losses at many classes, where a table holds the signs that all samples share."""
 
 import pytest
 import torch
@@ -15,7 +15,10 @@ REVISED = [loss for loss in LOSSES if loss.name in ("forward", "attached")]
 @pytest.mark.parametrize("loss", REVISED, ids=str)
 @pytest.mark.parametrize("slack", [0.0, 1e-6, 1e-3, 0.03, 0.3, 3.0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("size", [(8, 32, 1), (65, 47, 9), (130, 100, 4)], ids=str)
+# More than 32 parts share the bits of the table; more than 256 samples are taken in turns.
+@pytest.mark.parametrize(
+    "size", [(7, 33, 2), (8, 32, 1), (65, 47, 9), (130, 100, 4), (270, 36, 70)], ids=str
+)
 def test_sparse_parts(loss, slack, dtype, size):
     inputs = make_inputs(*size, slack=slack, dtype=dtype)
     inputs.weights.requires_grad_(False)
@@ -36,7 +39,7 @@ def test_sparse_parts(loss, slack, dtype, size):
     scale=st.sampled_from([1e-3, 0.05, 0.5]),
     shape=st.sampled_from(["signed", "negative", "cancels", "rows", "scaled weights"]),
 )
-def test_decisions_are_exact(seed, classes, parts, samples, scale, shape):
+def test_signs_are_exact(seed, classes, parts, samples, scale, shape):
     """Structured slack: exact cancellation, whole rows clamped, weights off the simplex."""
     inputs = make_inputs(samples, classes, parts, slack=scale, seed=seed, grad=False)
     slack, weights = inputs.slack, inputs.weights
@@ -54,13 +57,15 @@ def test_decisions_are_exact(seed, classes, parts, samples, scale, shape):
         leaf = slack.clone().requires_grad_()
         loss = function(inputs.logits, inputs.labels, weights, inputs.parts, leaf)
         results.append((loss, *torch.autograd.grad(loss, leaf)))
-    torch.testing.assert_close(*[loss for loss, _ in results], rtol=1e-11, atol=1e-11)
+    # An entry that cancels is rounded to zero or to 1e-17, beside a smoothing of 1e-8 / C.
+    close = 1e-7 if shape == "cancels" else 1e-11
+    torch.testing.assert_close(*[loss for loss, _ in results], rtol=close, atol=close)
     difference = (results[0][1] - results[1][1]).abs()
     if shape == "cancels":
         # At m = 0 up to rounding, whether an entry counts as clamped is rounding too.
         matrix = reference.transition_matrix(weights, inputs.parts) + slack
         difference[(matrix.abs() < 1e-14).any(0)] = 0
-    assert difference.max() < 1e-11
+    assert difference.max() < close
 
 
 def test_negative_weights_and_parts_are_evaluated_in_full():
@@ -73,3 +78,15 @@ def test_negative_weights_and_parts_are_evaluated_in_full():
             for function in (ptd_ext.forward_loss, reference.forward_loss)
         ]
         torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("name", ["weights", "parts", "slack"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_what_is_not_finite_reaches_its_samples(name, value):
+    inputs = make_inputs(40, 40, 5, slack=0.05, grad=False)
+    getattr(inputs, name).view(-1)[7] = value
+    results = [
+        function(*inputs.arguments, reduction="none")
+        for function in (ptd_ext.forward_loss, reference.forward_loss)
+    ]
+    torch.testing.assert_close(*results, equal_nan=True)

@@ -18,11 +18,11 @@ def defined(inputs):
     return reference.noisy_posterior(inputs.logits, *inputs.transition)
 
 
-# 64 samples of 64 parts and classes make 2^18 numbers, and so do 2^18 / (65 · 64) parts of 65.
+# 512 samples of 64 parts and classes make 2^21 numbers, and so do 2^21 / (513 · 64) parts of 513.
 @each_device
 @pytest.mark.parametrize(
     "size",
-    [(63, 64, 64), (64, 64, 64), (65, 64, 64), (129, 64, 64), (19, 33, 3000), (8200, 33, 3)],
+    [(511, 64, 64), (512, 64, 64), (513, 64, 64), (19, 33, 4000), (32800, 33, 3)],
     ids=str,
 )
 def test_around_the_end_of_a_chunk(size, device):
@@ -168,12 +168,13 @@ def test_rows_without_mass(size, device):
 @pytest.mark.parametrize("names", [("logits",), ("logits", "weights", "parts")], ids=len)
 def test_intermediates_stay_small(names):
     """h ⊗ g of all samples has R times the size of the logits; a chunk of it is held."""
-    samples, classes, parts = 4096, 40, 20
+    samples, classes, parts = 16384, 40, 20
     inputs = make_inputs(samples, classes, parts, dtype=torch.float32)
 
     def step():
         torch.autograd.grad(fused(inputs).sum(), inputs.leaves(*names))
 
     rows = samples * (6 * classes + parts)
-    assert peak_bytes(step) < 4 * (rows + 2**18 + 2 * inputs.parts.numel())
-    assert samples * classes * parts > 2 * (rows + 2**18 + 2 * inputs.parts.numel())
+    allowed = rows + 2**21 + 2 * inputs.parts.numel()
+    assert peak_bytes(step) < 4 * allowed
+    assert samples * classes * parts > 2 * allowed
