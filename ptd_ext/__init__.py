@@ -6,9 +6,17 @@ from ptd_ext import _load
 
 _load.load()
 
-from ptd_ext.ops import _register, functional, reference  # noqa: E402
+from ptd_ext.ops import (  # noqa: E402
+    _autograd,
+    _fake,
+    _register_simplex,
+    functional,
+    reference,
+)
 
-_register.register()
+_fake.register_fakes()
+_autograd.register_gradients()
+_register_simplex.register_simplex()
 # These two keep their short names: `import ptd_ext.functional` and `import ptd_ext.reference`.
 sys.modules[f"{__name__}.functional"] = functional
 sys.modules[f"{__name__}.reference"] = reference

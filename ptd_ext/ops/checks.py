@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.ops._register import REDUCTIONS
+from ptd_ext.ops._library import REDUCTIONS
 
 __all__ = [
     "check_importance",

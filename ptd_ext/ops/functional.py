@@ -19,14 +19,13 @@ any floating-point type and are cast to the type of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ptd_ext.ops import reference
-from ptd_ext.ops._register import (
+from ptd_ext.ops._autograd import apply, apply_projection
+from ptd_ext.ops._library import (
     ATTACHED,
     CLEAN_POSTERIOR,
     DETACHED,
@@ -34,10 +33,7 @@ from ptd_ext.ops._register import (
     NOISY_POSTERIOR,
     REDUCTIONS,
     TRANSITION_LOSS,
-    FusedOp,
-    backward,
 )
-from ptd_ext.ops._transforms import transformed
 from ptd_ext.ops.checks import (
     FLOATING,
     check_importance,
@@ -159,7 +155,7 @@ def noisy_posterior(
 ) -> Tensor:
     """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
     weights, parts, slack = _transition(logits, weights, parts, slack, validate)
-    return _apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
+    return apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
 
 
 def clean_posterior(
@@ -184,7 +180,7 @@ def clean_posterior(
     if validate:
         validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, slack)
-    return _apply(CLEAN_POSTERIOR, tensors, (ignore_index, smoothing))
+    return apply(CLEAN_POSTERIOR, tensors, (ignore_index, smoothing))
 
 
 def transition_matrix(
@@ -219,11 +215,7 @@ def project_transition(matrix: Tensor) -> Tensor:
     check_device(matrix)
     if matrix.dtype in (torch.float16, torch.bfloat16):
         matrix = matrix.float()
-    if torch._C._are_functorch_transforms_active():
-        return reference.project_transition(matrix)  # which can be transformed in every way
-    if torch.compiler.is_compiling():
-        return torch.ops.ptd_ext.project_transition(matrix)
-    return _Projection.apply(matrix)
+    return apply_projection(matrix)
 
 
 def _transition_loss(
@@ -251,13 +243,13 @@ def _transition_loss(
         validate_labels(noisy_labels, logits, ignore_index)
     tensors = (logits, noisy_labels, weights, parts, slack, class_weight)
     options = (*importance, REDUCTIONS[reduction], ignore_index, smoothing)
-    return _apply(TRANSITION_LOSS, tensors, options)
+    return apply(TRANSITION_LOSS, tensors, options)
 
 
 def _transition(
     logits: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None, validate: bool
 ) -> tuple[Tensor | None, Tensor, Tensor | None]:
-    """Weights, parts in column layout and slack, in the type the logits are accumulated in."""
+    """Weights, parts and slack in the type the logits are accumulated in."""
     check_tensors(logits=logits, weights=weights, parts=parts, slack=slack)
     check_device(logits)
     if validate:
@@ -269,7 +261,8 @@ def _transition(
         weights = _cast(weights, dtype, "weights")
     if slack is not None and slack.dtype is not dtype:
         slack = _cast(slack, dtype, "slack")
-    return weights, prepare_parts(parts), slack
+    # Without slack the kernels for the CPU read few columns, and lay out no others.
+    return weights, parts if parts.is_cpu and slack is None else prepare_parts(parts), slack
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
@@ -279,54 +272,3 @@ def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
             f"{name} must be float32, float64, float16 or bfloat16; got {tensor.dtype}."
         )
     return tensor.to(dtype)
-
-
-def _apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...]) -> Tensor:
-    """The operator's result, by the shortest way to it.
-
-    The dispatcher's way through Python-registered gradients costs more than a small batch's
-    arithmetic. Where nothing else is listening (a compiler, a functorch transform), the same
-    gradients are attached directly.
-    """
-    if torch.compiler.is_compiling():
-        return op.forward_op(*tensors, *options)[0]
-    if torch._C._are_functorch_transforms_active():
-        return transformed(op).apply(*tensors, *options)[0]
-    return _DIRECT[op.name](*tensors, options)
-
-
-def _direct(op: FusedOp) -> Callable[..., Tensor]:
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        *tensors, options = arguments
-        with torch._C._AutoDispatchBelowAutograd():
-            result, *saved = op.forward_op(*tensors, *options)
-        ctx.save_for_backward(*tensors, *saved)
-        ctx.options = options
-        return result
-
-    def back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph: this gradient is differentiated in turn
-            return backward(op, ctx, grad)
-        with torch._C._AutoDispatchBelowAutograd():
-            return backward(op, ctx, grad)
-
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(back)}
-    function = type(op.name, (torch.autograd.Function,), methods)
-    # Function.apply looks for functorch's wrappers first, which _apply has ruled out.
-    return super(torch.autograd.Function, function).apply  # type: ignore[misc]
-
-
-class _Projection(torch.autograd.Function):
-    """project_transition; unlike the bare operator it raises in forward-mode differentiation."""
-
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        ctx.save_for_backward(matrix)
-        return torch.ops.ptd_ext.project_transition(matrix)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return torch.ops.ptd_ext.project_transition_backward(grad, *ctx.saved_tensors)
-
-
-_DIRECT = {op.name: _direct(op) for op in (TRANSITION_LOSS, CLEAN_POSTERIOR, NOISY_POSTERIOR)}

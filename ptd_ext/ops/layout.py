@@ -19,8 +19,9 @@ def prepare_parts(parts: Tensor) -> Tensor:
     """The same part transitions, laid out so that a column is contiguous.
 
     Losses and posteriors take parts in any layout; with parts from here they read them as they
-    are. A plain tensor they lay out anew at every call, since nothing tells them that it has not
-    changed: prepare parts once that stay the same from step to step, as the modules do.
+    are. Of a plain tensor they lay out the columns they read anew at every call, since nothing
+    tells them that it has not changed: prepare parts once that stay the same from step to step, as
+    the modules do.
 
     Args:
         parts: [R, C, C], or [C, C] for one class-dependent matrix.

@@ -34,6 +34,28 @@ def test_prepared_gives_the_same(inputs):
     assert torch.equal(loss_of(inputs, prepared), loss_of(inputs, inputs.parts))
 
 
+# Parts of more than 2^19 numbers are laid out once for all threads, smaller ones by each thread.
+@pytest.mark.parametrize("size", [(40, 7, 3), (9, 190, 15), (70, 37, 4)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_layout_gives_the_same_bits(size, dtype):
+    inputs = make_inputs(*size, dtype=dtype, grad=False)
+    inputs.labels[1] = -100
+    prepared = ptd_ext.prepare_parts(inputs.parts)
+    expected = loss_of(inputs, prepared)
+    for parts in (
+        inputs.parts,
+        inputs.parts.transpose(1, 2).contiguous().transpose(1, 2),
+        inputs.parts.repeat_interleave(2, -1)[..., ::2],
+        inputs.parts.flip(0).flip(0).expand_as(inputs.parts),
+    ):
+        assert torch.equal(loss_of(inputs, parts), expected)
+        weights = inputs.weights.clone().requires_grad_()
+        loss = ptd_ext.forward_loss(inputs.logits, inputs.labels, weights, parts)
+        own = torch.autograd.grad(loss, weights)[0]
+        other = ptd_ext.forward_loss(inputs.logits, inputs.labels, weights, prepared)
+        assert torch.equal(own, torch.autograd.grad(other, weights)[0])
+
+
 @pytest.mark.parametrize("prepare", [False, True])
 def test_gradients_come_back_as_they_went_in(inputs, prepare):
     leaf = inputs.parts.clone().requires_grad_()
