@@ -3,7 +3,7 @@
 Without slack the peers are the products that define it, with slack T(x) formed whole. Prints how
 many times faster than the best of them it is, all timed in turns in one run; writes a CSV.
 
-    python benchmarks/bench_noisy_posterior.py [--seconds 2] [--threads 2] [--out FILE]
+    python benchmarks/bench_noisy_posterior.py [--seconds 2] [--classes 10 100] [--out FILE]
 """
 
 from __future__ import annotations
@@ -109,12 +109,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     default = Path(__file__).parent / "results" / "noisy_posterior_cpu.csv"
     parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
+    parser.add_argument(
+        "--classes", type=int, nargs="+", help="only these; the others stay in the CSV as they are"
+    )
     arguments = parser.parse_args()
+    chosen = arguments.classes or sorted({size[1] for size in SIZES})
     torch.set_num_threads(arguments.threads)
     about = machine()
     print(", ".join(f"{name} {value}" for name, value in about.items()))
     table = []
-    for size in SIZES:
+    for size in (size for size in SIZES if size[1] in chosen):
         for slack, kind in CASES:
             rows = list(measure_case(size, slack, kind, arguments.seconds))
             ours = [row for row in rows if row["contestant"] == OURS]
@@ -125,7 +129,7 @@ def main() -> None:
             note = "" if all(row["same_result"] == "yes" for row in rows) else "  results differ"
             print(f"{size!s:>17} {kind:<10}{slack:<6}{ratios}{note}", flush=True)
             table += [row | about for row in rows]
-    write_csv(arguments.out, table)
+    write_csv(arguments.out, table, keep=lambda row: int(row["classes"]) not in chosen)
     print(f"Written to {arguments.out}")
 
 

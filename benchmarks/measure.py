@@ -88,8 +88,16 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def write_csv(path: Path, rows: list[dict[str, object]]) -> None:
-    """Written to a temporary name and renamed: a table is there whole or not at all."""
+def write_csv(
+    path: Path, rows: list[dict[str, object]], keep: Callable[[dict[str, str]], bool] | None = None
+) -> None:
+    """Written to a temporary name and renamed: a table is there whole or not at all.
+
+    Rows of the file that `keep` accepts stay, before the new ones.
+    """
+    if keep is not None and path.exists():
+        with path.open(newline="") as file:
+            rows = [*filter(keep, csv.DictReader(file)), *rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = list(dict.fromkeys(key for row in rows for key in row))
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".csv")
