@@ -88,8 +88,18 @@ FEATURES = {
     "joint_epochs": 10,
     "joint_soft_from": 5,
     "joint_final_epochs": 8,
-    "joint_lr": 0.03,
+    "ramp_epochs": 3,
 }
+LENET = {
+    "epochs": 10,
+    "milestones": (6, 9),
+    "warm_up_epochs": 8,
+    "joint_epochs": 8,
+    "joint_soft_from": 4,
+    "joint_final_epochs": 6,
+    "ramp_epochs": 3,
+}
+SCHEDULE_SAMPLES = 18_000  # with fewer, epochs are more, so that the steps are as many
 
 
 class Oracle(CrossEntropy):
@@ -153,7 +163,9 @@ def _seed(
     with tempfile.TemporaryDirectory() as cache:
         for method in methods:
             start = time.process_time()
-            trainer = Trainer(settings_of(cell, method, seed, cache, changes), problem, CPU)
+            size = problem.train_size
+            settings = settings_of(cell, method, seed, cache, changes, size)
+            trainer = Trainer(settings, problem, CPU)
             result = trainer.train()
             row = {
                 "cell": str(cell),
@@ -228,11 +240,19 @@ def make_problem(
     return problem, of_training
 
 
-def settings_of(cell: Cell, method: str, seed: int, cache: str, changes: dict[str, Any]) -> Any:
-    """The fast preset, and for features a schedule of their own."""
+def settings_of(
+    cell: Cell, method: str, seed: int, cache: str, changes: dict[str, Any], samples: int
+) -> Any:
+    """The fast preset; for features a schedule of their own, longer where there are few samples."""
     given: dict[str, Any] = {"method": method, "seed": seed, "parts": 10, "progress": False}
     given |= {"dataset": "npz", "network": "mlp", "noise": "instance", "warm_up_cache": cache}
-    given |= FEATURES if cell.network == "features" else {"network": "lenet5"}
+    longer = max(1, round(SCHEDULE_SAMPLES / samples))
+    schedule = FEATURES if cell.network == "features" else LENET
+    for name, value in schedule.items():
+        several = isinstance(value, tuple)
+        given[name] = tuple(longer * v for v in value) if several else longer * value
+    if cell.network != "features":
+        given["network"] = "lenet5"
     if cell.rate:
         given["rate"] = cell.rate
     given |= changes

@@ -1,0 +1,56 @@
+"""Time and memory of neighbour_transition, exact nearest neighbours included.
+
+python benchmarks/bench_neighbours.py --csv neighbours.csv --samples 20000 100000
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from pathlib import Path
+
+import measure
+import torch
+
+import ptd_ext
+from ptd_ext.transition.nearest import nearest_neighbours
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Time every size once, the smallest twice: its first call also warms up."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--csv", type=Path, required=True)
+    parser.add_argument("--samples", nargs="+", type=int, default=[20_000, 100_000])
+    parser.add_argument("--features", type=int, default=128)
+    parser.add_argument("--classes", type=int, default=10)
+    arguments = parser.parse_args(argv)
+    rows: list[dict[str, object]] = []
+    for samples in [min(arguments.samples), *sorted(arguments.samples)]:
+        generator = torch.Generator().manual_seed(0)
+        labels = torch.randint(arguments.classes, (samples,), generator=generator)
+        centres = torch.randn(arguments.classes, arguments.features, generator=generator)
+        noise = torch.randn(samples, arguments.features, generator=generator)
+        features = centres[labels] + noise
+        start = time.perf_counter()
+        nearest_neighbours(features, 4)
+        neighbours = time.perf_counter() - start
+        start = time.perf_counter()
+        ptd_ext.neighbour_transition(features, labels)
+        whole = time.perf_counter() - start
+        row = {
+            "samples": samples,
+            "features": arguments.features,
+            "classes": arguments.classes,
+            "neighbours_seconds": round(neighbours, 3),
+            "whole_seconds": round(whole, 3),
+            "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            **measure.machine(),
+        }
+        print(row, flush=True)
+        rows.append(row)
+    measure.write_csv(arguments.csv, rows[1:])
+
+
+if __name__ == "__main__":
+    main()
