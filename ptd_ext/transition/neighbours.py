@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.transition.nearest import nearest_neighbours
-from ptd_ext.transition.summary import TransitionSummary, summarise
+from ptd_ext.transition.summary import CLEAR, TransitionSummary, summarise
 from ptd_ext.utils.ids import as_labels, as_rows
 
 __all__ = ["NeighbourTransition", "neighbour_transition"]
@@ -44,6 +44,17 @@ class NeighbourTransition:
     posterior: Tensor = field(repr=False)
     agreement: float
     iterations: int
+
+    def base(self) -> Tensor:
+        """T with a uniform off-diagonal in rows that are not to be trusted: for `TransitionEM`.
+
+        Where another label is almost as likely as the right one, in the row or the column of a
+        class, EM may have taken one class for another.
+        """
+        wrong = self.transition.clone().fill_diagonal_(0.0)
+        clear = self.transition.diagonal() > CLEAR * torch.maximum(wrong.amax(0), wrong.amax(1))
+        uniform = torch.full_like(wrong, 1 / (len(wrong) - 1)).fill_diagonal_(0.0)
+        return torch.where(clear[:, None], self.transition, uniform)
 
     def summary(self) -> TransitionSummary:
         """The noise rate, the diagonal, and how far to trust them."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["TransitionSummary", "summarise"]
+__all__ = ["CLEAR", "TransitionSummary", "summarise"]
 
-_CLEAR = 1.2  # times the largest other entry: below it a diagonal says little
+CLEAR = 1.2  # times the largest other entry: below it a diagonal says little
 _FEW = 100  # samples that a row of T can be estimated from
 _LEVEL = 0.02  # of the L1 distance of rows: below it T(x) is one matrix
 
@@ -71,7 +71,7 @@ def summarise(
             doubts.append(f"class {label} has no samples, so that its row is a guess.")
         elif count < _FEW:
             doubts.append(f"row {label} rests on about {count:.0f} samples.")
-        if count >= 0.5 and diagonal[label] < _CLEAR * other[label]:
+        if count >= 0.5 and diagonal[label] < CLEAR * other[label]:
             wrong = int(mean[label].clone().index_fill_(0, torch.tensor(label), 0.0).argmax())
             doubts.append(
                 f"class {label} is said to be labelled {wrong} almost as often as {label} "

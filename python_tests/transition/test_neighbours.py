@@ -51,6 +51,18 @@ def test_recovers_matrix_prior_rate_and_labels():
     assert found.summary().noise_rate == pytest.approx(found.noise_rate, abs=1e-5)
 
 
+def test_base_leaves_out_rows_that_are_not_clear():
+    matrix = torch.tensor([[0.5, 0.45, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]])
+    found = ptd_ext.NeighbourTransition(
+        matrix, torch.ones(3) / 3, 0.4, torch.ones(9, 3) / 3, 0.5, 1
+    )
+    expected = matrix.clone()
+    expected[0] = torch.tensor([0.0, 0.5, 0.5])  # 0.5 is less than 1.2 · 0.45
+    torch.testing.assert_close(found.base(), expected)
+    em = ptd_ext.TransitionEM([0, 1, 2], 0.3, base=found.base(), base_share=1.0)
+    torch.testing.assert_close(em.transition[1], torch.tensor([0.1, 0.7, 0.2]))
+
+
 def test_class_without_labels_is_told():
     features, _, noisy, _ = clusters(500, absent=3)
     noisy[noisy == 3] = 0

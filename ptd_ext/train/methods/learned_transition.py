@@ -63,7 +63,7 @@ class Counting(Stage):
             rate = min(rate, _HALF) if problem.classes == 2 else rate
             outputs.noise_rate = torch.tensor(rate, device=context.device)
         if s.count_base == "neighbours" and outputs.neighbour_transition is None:
-            outputs.neighbour_transition = _neighbours(context).transition
+            outputs.neighbour_transition = _neighbours(context).base()
             context.ranks.from_first([outputs.neighbour_transition])
         self.em = TransitionEM(
             problem.train_labels,

@@ -1,0 +1,50 @@
+"""Methods without anchors in the driver: what they say, keep and write."""
+
+import csv
+
+import pytest
+import torch
+from training_cases import CPU, quick_settings, write_clusters
+
+from ptd_ext import PartTransition
+from ptd_ext.train.engine.experiment import train
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    return write_clusters(tmp_path_factory.mktemp("data") / "clusters.npz")
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("NN-F", {}),
+        ("EM-F", {"count_base": "neighbours"}),
+        ("EM-F", {"class_prior": "uniform"}),
+    ],
+)
+def test_one_matrix(clusters, tmp_path, capsys, method, changes):
+    settings = quick_settings(clusters, method, select="last", **changes)
+    result = train(settings, tmp_path / "run", CPU)
+    assert result["test_accuracy"] > 90
+    assert "of labels wrong, diagonal" in capsys.readouterr().out
+    learned = PartTransition.load(tmp_path / "run" / "transition.safetensors")
+    matrix = learned.parts[0]
+    assert learned.n_parts == 1
+    torch.testing.assert_close(matrix.sum(1), torch.ones(4))
+    # Pairwise noise: the next class is the likeliest wrong one.
+    assert (matrix.clone().fill_diagonal_(0).argmax(1) == torch.tensor([1, 2, 3, 0])).all()
+
+
+@pytest.mark.parametrize("method", ["PTD-L", "PTD-L-R"])
+def test_learned_parts(clusters, tmp_path, capsys, method):
+    settings = quick_settings(clusters, method, noise="instance", rate=0.4, epochs=6)
+    train(settings, tmp_path / "run", CPU)
+    assert "held-out noisy labels gain" in capsys.readouterr().out
+    learned = PartTransition.load(tmp_path / "run" / "transition.safetensors")
+    assert learned.features == 128
+    assert learned.weights(torch.randn(3, 128)).shape == (3, learned.n_parts)
+    rows = list(csv.DictReader((tmp_path / "run" / "labels.csv").open()))
+    right = [float(row["probability_right"]) for row in rows]
+    assert right == sorted(right)
+    assert len(rows) == 630
