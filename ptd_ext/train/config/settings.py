@@ -73,7 +73,7 @@ class Settings:
     validation: float = _setting(0.1, "data", "share of the noisy training set held out")
     seed: int = _setting(0, "data", "of the noise, the split, the network and the order")
 
-    method: str = _setting("PTD-F-V", "method", "one of those that `ptd-ext train --list` names")
+    method: str = _setting("PTD-L", "method", "one of those that `ptd-ext train --list` names")
     against: str = _setting("", "method", "a second method to train on the same data, to compare")
     preset: str = _setting(
         "fast", "method", "paper: its schedule; fast: minutes on a CPU", ("paper", "fast")

@@ -42,9 +42,9 @@ def test_train_without_arguments_is_the_embedded_default(tmp_path, monkeypatch, 
         main(["train", *flags(short)])
         printed = capsys.readouterr().out
         assert "digits" in printed
-        out = tmp_path / "runs" / f"digits-PTD-F-V-0.4-0{number}"
+        out = tmp_path / "runs" / f"digits-PTD-L-0.4-0{number}"
         assert "CE  " in printed.split("chosen on noisy validation")[1]
-        assert "PTD-F-V" in printed.split("chosen on noisy validation")[1]
+        assert "PTD-L" in printed.split("chosen on noisy validation")[1]
         kept = read_config(out / "settings.toml")
         assert (kept["dataset"], kept["rate"], kept["noise"]) == ("digits", 0.4, "instance")
         assert (kept["epochs"], kept["against"]) == (2, "CE")
