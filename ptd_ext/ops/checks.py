@@ -29,7 +29,7 @@ FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def check_tensors(**arguments: Any) -> None:
-    """Raise for arrays and lists, as torch's own functions do, and say what to pass instead."""
+    """Raise for arrays, lists and tensors that are not dense, and say what to pass instead."""
     for name, value in arguments.items():
         if value is not None and not isinstance(value, Tensor):
             kind = type(value)
@@ -37,6 +37,10 @@ def check_tensors(**arguments: Any) -> None:
                 f"{name} must be a torch.Tensor; got {kind.__module__}.{kind.__qualname__}: pass "
                 f"torch.as_tensor({name})."
             )
+        if value is not None and (value.layout is not torch.strided or value.is_quantized):
+            found = value.dtype if value.is_quantized else value.layout
+            dense = "dequantize" if value.is_quantized else "to_dense"
+            raise TypeError(f"{name} must be a dense tensor; got {found}: pass {name}.{dense}().")
 
 
 def check_reduction(reduction: str) -> None:

@@ -212,3 +212,17 @@ def test_rows_that_do_not_sum_to_one(name, dtype):
     call(**{name: value.to(dtype)}, validate=True)
     with pytest.raises(ValueError, match=rf"{name} must have rows that sum to 1; .* sums to 3"):
         call(**{name: (3 * value).to(dtype)}, validate=True)
+
+
+@pytest.mark.parametrize("name", ["logits", "weights", "parts", "slack"])
+@pytest.mark.parametrize("kind", ["to_sparse", "to_mkldnn", "quantized"])
+def test_tensors_that_are_not_dense(name, kind):
+    dense = getattr(GOOD, name)
+    if kind == "to_mkldnn" and not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch has no MKL-DNN")
+    if kind == "quantized":
+        other = torch.quantize_per_tensor(dense, 0.1, 0, torch.qint8)
+    else:
+        other = getattr(dense, kind)()
+    with pytest.raises(TypeError, match=rf"^{name} must be a dense tensor; got .*: pass {name}\."):
+        call(**{name: other})
