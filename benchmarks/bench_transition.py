@@ -12,9 +12,7 @@ those of --role judging, which nothing was chosen on.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import statistics
 import tempfile
 import time
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ import torch
 import transition_data
 import transition_noise
 from torch import Tensor
+from transition_table import append, read, table
 
 from ptd_ext import clean_posterior
 from ptd_ext.train.config.presets import resolve
@@ -284,44 +283,6 @@ def _estimated_rate(trainer: Trainer) -> float | str:
         return ""
     prior = trainer.problem.train_labels.bincount() if t.class_prior is None else t.class_prior
     return 100 * summarise(t.parts, prior, 1, t.weights).noise_rate
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    """The rows so far."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def append(path: Path, row: dict[str, Any]) -> None:
-    """One line, in one write, so that two processes can share the file."""
-    values = [
-        f"{v:.4f}" if isinstance(v, float) else str(v).replace(",", " ") for v in row.values()
-    ]
-    header = "" if path.exists() else ",".join(row) + "\n"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(header + ",".join(values) + "\n")
-
-
-def table(rows: list[dict[str, str]], role: str) -> str:
-    """Mean ± standard deviation over seeds of accuracy, and the mean average precision."""
-    rows = [row for row in rows if row["role"] == role]
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    lines = [" | ".join(["| data, noise, network", "seeds", *methods]) + " |"]
-    lines.append("|---" * (len(methods) + 2) + "|")
-    for cell in dict.fromkeys(row["cell"] for row in rows):
-        texts, most = [], 0
-        for method in methods:
-            mine = [r for r in rows if r["cell"] == cell and r["method"] == method]
-            values = [float(r["accuracy"]) for r in mine]
-            most = max(most, len(values))
-            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-            precision = statistics.mean(float(r["average_precision"]) for r in mine) if mine else 0
-            mean = f"{statistics.mean(values):.1f}{spread} ({precision:.1f})" if mine else "–"
-            texts.append(mean + (f" [{len(values)}]" if 0 < len(values) < most else ""))
-        lines.append(" | ".join([f"| {cell}", str(most), *texts]) + " |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":
