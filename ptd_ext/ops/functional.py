@@ -261,8 +261,11 @@ def _transition(
         weights = _cast(weights, dtype, "weights")
     if slack is not None and slack.dtype is not dtype:
         slack = _cast(slack, dtype, "slack")
-    # Without slack the kernels for the CPU read few columns, and lay out no others.
-    return weights, parts if parts.is_cpu and slack is None else prepare_parts(parts), slack
+    # On the CPU the kernels lay out what they read themselves, in less time than calls from here
+    # take; with slack and many classes once for both passes is better.
+    few = parts.dim() > 0 and parts.shape[-1] < 32
+    in_kernels = parts.is_cpu and (slack is None or few)
+    return weights, parts if in_kernels else prepare_parts(parts), slack
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
