@@ -91,8 +91,8 @@ def test_sigkill(clusters, tmp_path, method, where, count):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code):
-    """The checkpoint is of the step that was reached, not of the epoch's beginning."""
+def test_a_signal_stops_cleanly(clusters, tmp_path, number, code):
+    """The command ends with a sentence, and the checkpoint is of what was reached by then."""
     out = tmp_path / "run"
     arguments = command(clusters, out, "PTD-F", warm_up_epochs=100000, batch_size=4)
     process = subprocess.Popen(
@@ -107,7 +107,7 @@ def test_a_signal_stops_cleanly_within_an_epoch(clusters, tmp_path, number, code
     assert f"Continue with ptd-ext train --out {out} --resume".encode() in errors
     assert b"Traceback" not in errors
     state = torch.load(out / "checkpoint.pt", weights_only=True)
-    assert state["step"] > 0
+    assert (state["epoch"], state["step"]) > (0, 0)
 
 
 # Within the main stage; within the counting of PTD-L; within the training on learned parts.
