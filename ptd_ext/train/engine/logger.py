@@ -90,8 +90,11 @@ def _line(record: dict[str, Any]) -> str:
         for name, value in record.items()
         if name not in known and isinstance(value, float)
     )
+    test = ""
+    if "test_accuracy" in record:
+        test = f"clean test {record['test_accuracy']:6.2f} %  "
     return (
         f"{record['stage']:<10}{record['epoch']:>4}/{record['epochs']:<4} "
         f"loss {record['loss']:8.4f}  noisy validation {record['validation_accuracy']:6.2f} %  "
-        f"clean test {record['test_accuracy']:6.2f} %  {record['seconds']:6.1f} s{more}"
+        f"{test}{record['seconds']:6.1f} s{more}"
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ptd_ext.train.networks.lenet import LeNet5
+from ptd_ext.train.networks.linear import Linear
 from ptd_ext.train.networks.mlp import MLP
 from ptd_ext.train.networks.news_conv import NewsConv
 from ptd_ext.train.networks.resnet import resnet18, resnet34, resnet50
@@ -17,12 +18,13 @@ from ptd_ext.train.networks.weights import load_weights
 
 __all__ = ["NAMES", "build", "check"]
 
+_ROW_NETWORKS: dict[str, Callable[[int, torch.Size], nn.Module]] = {"linear": Linear, "mlp": MLP}
 _IMAGE_NETWORKS: dict[str, Callable[[int, int], nn.Module]] = {
     "resnet18": resnet18,
     "resnet34": resnet34,
     "resnet50": resnet50,
 }
-NAMES = ("mlp", "lenet5", *_IMAGE_NETWORKS, "news_conv")
+NAMES = (*_ROW_NETWORKS, "lenet5", *_IMAGE_NETWORKS, "news_conv")
 
 
 def build(
@@ -64,8 +66,8 @@ def _create(name: str, classes: int, inputs: torch.Size, embedding: Tensor | Non
             f"The network must be one of {', '.join(NAMES)}, or package.module:function; "
             f"got {name!r}."
         )
-    if name == "mlp":
-        return MLP(classes, inputs)
+    if name in _ROW_NETWORKS:
+        return _ROW_NETWORKS[name](classes, inputs)
     if name == "news_conv":
         if len(inputs) != 1:
             raise ValueError(f"news_conv must get tokens [L]; got samples {list(inputs)}.")

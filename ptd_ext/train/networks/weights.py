@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -10,19 +11,15 @@ from ptd_ext.train.data.formats.torch_files import read_torch
 from ptd_ext.utils.bounded_files import reading
 from ptd_ext.utils.tensor_files import check_header
 
-__all__ = ["load_weights"]
+__all__ = ["load_weights", "read_weights"]
 
 LAST = "fc"
 # A ResNet-50 has 98 MB.
 _MAX_FILE = 1 << 32
 
 
-def load_weights(network: nn.Module, path: Path | str) -> None:
-    """Load a state dict into the network; it runs no code of the file.
-
-    The last layer, called `fc`, keeps its fresh weights where the file's is for another number of
-    classes. Every other parameter must be there, in the same shape.
-    """
+def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """A state dict from a file of safetensors or of `torch.save`; no code of the file is run."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"weights must be a file with a state dict; {path} is not a file.")
@@ -36,7 +33,16 @@ def load_weights(network: nn.Module, path: Path | str) -> None:
         state = read_torch(path, _MAX_FILE)
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
         raise ValueError(f"{path} must hold a state dict, tensors by name, and nothing else.")
+    return state
 
+
+def load_weights(network: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Load a state dict into the network; it runs no code of the file.
+
+    The last layer, called `fc`, keeps its fresh weights where the file's is for another number of
+    classes. Every other parameter must be there, in the same shape.
+    """
+    state = read_weights(path)
     own = network.state_dict()
     for name in (f"{LAST}.weight", f"{LAST}.bias"):
         if name in own and name in state and own[name].shape[0] != state[name].shape[0]:

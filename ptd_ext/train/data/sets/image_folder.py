@@ -12,7 +12,7 @@ from ptd_ext.train.data.image_files import CROP, ImageFiles
 from ptd_ext.train.data.sets.clothing1m import IMAGENET_MEAN, IMAGENET_STD
 from ptd_ext.train.data.split import TEST_SHARE, split
 
-__all__ = ["load_image_folder"]
+__all__ = ["list_images", "load_image_folder"]
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -64,6 +64,14 @@ def load_image_folder(root: Path | str | None, seed: int, size: int | None) -> D
         std=IMAGENET_STD,
         validation=validation,
     )
+
+
+def list_images(root: Path) -> tuple[list[str], list[int], list[str]]:
+    """All images of `root/<class>/…`: names relative to the root, labels, and class names."""
+    class_names = _folders(root)
+    if len(class_names) < 2:
+        raise ValueError(f"{root} must hold a folder for each of two or more classes.")
+    return *_images(root, "", class_names), class_names
 
 
 def _folders(place: Path) -> list[str]:
