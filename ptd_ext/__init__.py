@@ -22,6 +22,7 @@ sys.modules[f"{__name__}.functional"] = functional
 sys.modules[f"{__name__}.reference"] = reference
 
 from ptd_ext._C import build_info  # noqa: E402
+from ptd_ext.label_issues import LabelIssues, find_label_issues  # noqa: E402
 from ptd_ext.nmf.estimator import SimplexNMF  # noqa: E402
 from ptd_ext.nn import ForwardLoss, ReweightLoss  # noqa: E402
 from ptd_ext.noise.generate import (  # noqa: E402
@@ -69,10 +70,12 @@ __all__ = [
     "Anchors",
     "Diagnosis",
     "ForwardLoss",
+    "LabelIssues",
     "LabelNoise",
     "LearnedParts",
     "LinearGate",
     "NeighbourTransition",
+    "PTDClassifier",
     "PartFit",
     "PartTransition",
     "ReweightLoss",
@@ -85,6 +88,7 @@ __all__ = [
     "clean_posterior",
     "combine_posteriors",
     "find_anchors",
+    "find_label_issues",
     "fit_learned_parts",
     "fit_part_transitions",
     "forward_loss",
@@ -105,3 +109,16 @@ __all__ = [
     "symmetric_noise",
     "transition_matrix",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # The classifier is scikit-learn's kind of estimator; without it the rest works all the same.
+    if name != "PTDClassifier":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from ptd_ext.label_issues.classifier import PTDClassifier
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'PTDClassifier needs {error.name}: pip install "ptd_ext[train]".'
+        ) from None
+    return PTDClassifier

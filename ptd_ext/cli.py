@@ -8,6 +8,7 @@ from collections.abc import Sequence
 DESCRIPTION = "Learning from labels that are wrong in ways that depend on the instance."
 EXAMPLES = """\
 examples:
+  ptd-ext labels data.csv --label species    which labels are wrong, and what they should be
   ptd-ext train             PTD against cross entropy on noisy digits, in about a minute
   ptd-ext train --help      every setting, data set and method of a run
   ptd-ext compare --methods CE Forward PTD-F --seeds 3
@@ -20,6 +21,7 @@ examples:
 # Command → its module and what it does. A module is imported only when its command runs, so that
 # --help is instant and the losses do not need what training needs.
 COMMANDS = {
+    "labels": ("ptd_ext.label_issues.command", "find the wrong labels of one's own data"),
     "train": ("ptd_ext.train.commands.train", "train one method on noisy labels"),
     "compare": ("ptd_ext.train.commands.compare", "train several methods on the same data"),
     "reproduce": ("ptd_ext.train.reproduce.command", "fill a table of the paper"),

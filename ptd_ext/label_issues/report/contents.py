@@ -8,18 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ptd_ext.label_issues.rates import Interval
+
 __all__ = ["Interval", "ReportContents", "Sample", "check_contents"]
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its interval; all three are NaN where nothing can be said."""
-
-    estimate: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""One transition matrix from out-of-fold probabilities, by confident counts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["confident_transition"]
+
+
+@torch.no_grad()
+def confident_transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
+    """T [C, C] from P(given label | x) of rows that the model has not seen.
+
+    A row counts for the class whose probability exceeds what rows given that label have on average,
+    the most probable of them if there are several (confident learning: Northcutt, Jiang and Chuang,
+    2021). Counts are scaled to the number of rows of each given label; T is them by true class. A
+    class that no row is confident of keeps its labels.
+
+    Args:
+        pred_probs: [N, C].
+        labels: class indices of the given labels, [N].
+    """
+    classes = pred_probs.shape[1]
+    given = torch.bincount(labels, minlength=classes).to(pred_probs.dtype)
+    own = pred_probs.gather(1, labels[:, None])[:, 0]
+    threshold = torch.zeros(classes, dtype=pred_probs.dtype).index_add_(0, labels, own)
+    threshold = torch.where(given > 0, threshold / given.clamp(min=1), torch.inf)
+    confident = pred_probs >= threshold
+    best, true = torch.where(confident, pred_probs, -1.0).max(1)
+    counted = best >= 0
+    joint = torch.zeros(classes, classes, dtype=pred_probs.dtype)  # [true, given]
+    ones = torch.ones(int(counted.sum()), dtype=pred_probs.dtype)
+    joint.index_put_((true[counted], labels[counted]), ones, accumulate=True)
+    columns = joint.sum(0)
+    unseen = (columns == 0) & (given > 0)
+    joint[unseen, unseen] = given[unseen]
+    joint *= given / joint.sum(0).clamp(min=1)
+    rows = joint.sum(1, keepdim=True)
+    return torch.where(rows > 0, joint / rows.clamp(min=1e-30), torch.eye(classes).to(joint))

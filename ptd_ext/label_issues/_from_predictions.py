@@ -1,0 +1,172 @@
+"""Labels judged without training a network: by out-of-fold probabilities, embeddings, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ptd_ext.label_issues._confident import confident_transition
+from ptd_ext.label_issues._labels import GivenLabels, encode_labels
+from ptd_ext.label_issues._posterior import invert_posterior
+from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.ops.functional import clean_posterior, transition_matrix
+from ptd_ext.transition.learned_parts import fit_learned_parts
+from ptd_ext.transition.neighbours import neighbour_transition
+from ptd_ext.utils.ids import as_rows
+
+__all__ = ["judge_predictions"]
+
+_OFF_ONE = 1e-3  # how far a row of probabilities may be from a sum of one
+_CLEARLY = 2.0  # standard errors by which a model must beat the most frequent label
+_SMALLEST = 1e-30  # of a probability whose logarithm is taken
+_NEIGHBOURS = 4
+
+
+def judge_predictions(
+    y: Any,
+    pred_probs: Any,
+    features: Any,
+    *,
+    classes: Sequence[Hashable] | None,
+    ids: Any,
+    flag_share: float,
+    random_state: int,
+) -> LabelIssues:
+    """Judge every label; arguments as in :func:`ptd_ext.find_label_issues`."""
+    probabilities = None if pred_probs is None else _probabilities(pred_probs)
+    if classes is None and probabilities is not None:
+        classes = _columns_of(y, probabilities.shape[1])
+    labels = encode_labels(y, classes)
+    count = len(labels.classes)
+    _check_lengths(labels, probabilities, features, ids)
+    if count < 2:
+        raise ValueError(
+            f"y must hold at least two classes for one of them to be wrong; got {labels.names}."
+        )
+    codes = torch.from_numpy(labels.codes)
+    if probabilities is None:
+        return _from_neighbours(features, labels, codes, ids, flag_share)
+    if probabilities.shape[1] != count:
+        raise ValueError(
+            f"pred_probs must have a column for each of {count} classes; got "
+            f"{probabilities.shape[1]}."
+        )
+    trusted, warnings, facts = _against_chance(probabilities, codes)
+    start = confident_transition(probabilities, codes)
+    clean = invert_posterior(probabilities, None, start)
+    parts, weights, shares = start[None], None, None
+    if features is not None and trusted:
+        rows = as_rows(features, "features", "D").float()
+        learned = fit_learned_parts(rows, clean, codes, transition=start, random_state=random_state)
+        facts["T(x)"] = str(learned.summary()).partition("\n")[0]
+        warnings += learned.summary().doubts
+        if not learned.kept_start:
+            parts, weights = learned.parts.double(), learned.weights.double()
+            shares = weights.mean(0).numpy()
+            clean = invert_posterior(probabilities, weights, parts)
+    logits = clean.clamp(min=_SMALLEST).log()
+    matrices = parts[0] if weights is None else parts
+    posterior = clean_posterior(logits, codes, weights, matrices)
+    mean = parts[0] if weights is None else transition_matrix(weights.mean(0)[None], parts)[0]
+    return judge(
+        posterior.float().numpy(),
+        labels,
+        mean.numpy(),
+        ids=ids,
+        flag_share=flag_share,
+        trusted=trusted,
+        parts=None if weights is None else parts.numpy(),
+        part_shares=shares,
+        warnings=tuple(warnings),
+        facts=facts,
+    )
+
+
+def _from_neighbours(
+    features: Any, labels: GivenLabels, codes: Tensor, ids: Any, flag_share: float
+) -> LabelIssues:
+    rows = as_rows(features, "features", "D").float()
+    k = min(_NEIGHBOURS, len(rows) - 1)
+    found = neighbour_transition(rows, codes, k, classes=len(labels.classes))
+    chance = float(((torch.bincount(codes).double() / len(codes)) ** 2).sum())
+    pairs = len(codes) * k
+    needed = chance + _CLEARLY * (chance * (1 - chance) / pairs) ** 0.5
+    trusted, warnings = found.agreement > needed, list(found.summary().doubts)
+    if not trusted:
+        warnings.insert(
+            0,
+            f"Neighbours in these features share a label in {found.agreement:.1%} of the cases, "
+            f"no more than rows at random ({chance:.1%}), so that nothing is flagged. Try other "
+            "features, such as embeddings by a network trained for this kind of data.",
+        )
+    return judge(
+        found.posterior.numpy(),
+        labels,
+        found.transition.double().numpy(),
+        ids=ids,
+        flag_share=flag_share,
+        trusted=trusted,
+        warnings=tuple(warnings),
+        facts={"neighbours that share the label": f"{found.agreement:.1%}"},
+    )
+
+
+def _against_chance(probabilities: Tensor, codes: Tensor) -> tuple[bool, list[str], dict[str, str]]:
+    """Whether the model predicts given labels better than always the most frequent one."""
+    right = (probabilities.argmax(1) == codes).double().mean().item()
+    frequent = torch.bincount(codes).max().item() / len(codes)
+    error = (frequent * (1 - frequent) / len(codes)) ** 0.5
+    facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
+    if right > frequent + _CLEARLY * error:
+        return True, [], facts
+    text = (
+        f"The probabilities predict {right:.1%} of the given labels; always naming the most "
+        f"frequent one would predict {frequent:.1%}. Nothing is flagged, since a model at chance "
+        "says nothing of single labels. Try another model or other features."
+    )
+    return False, [text], facts
+
+
+def _probabilities(given: Any) -> Tensor:
+    rows = as_rows(given, "pred_probs").double()
+    if not rows.isfinite().all() or (rows < 0).any():
+        row = int(((rows < 0) | ~rows.isfinite()).any(1).nonzero()[0])
+        raise ValueError(f"pred_probs must be probabilities; row {row} is {rows[row].tolist()}.")
+    off = (rows.sum(1) - 1).abs()
+    if len(rows) and off.max() > _OFF_ONE:
+        row = int(off.argmax())
+        raise ValueError(
+            f"pred_probs must have rows that sum to one; row {row} sums to {rows[row].sum():.6g}. "
+            "Apply softmax to logits first."
+        )
+    return rows / rows.sum(1, keepdim=True)
+
+
+def _columns_of(y: Any, columns: int) -> Sequence[Hashable] | None:
+    """Class indices, where labels are some of them; else the sorted labels are the columns."""
+    found = encode_labels(y).classes
+    if len(found) == columns:
+        return None
+    if found.dtype.kind in "iu" and len(found) and found[0] >= 0 and found[-1] < columns:
+        return list(range(columns))
+    raise ValueError(
+        f"pred_probs has {columns} columns and y {len(found)} classes: say with classes which "
+        "column is which."
+    )
+
+
+def _check_lengths(labels: GivenLabels, probabilities: Any, features: Any, ids: Any) -> None:
+    count = len(labels.codes)
+    if count < 2:
+        raise ValueError(f"y must hold at least two labels; got {count}.")
+    for name, rows in (("pred_probs", probabilities), ("features", features), ("ids", ids)):
+        if rows is not None and len(rows) != count:
+            raise ValueError(
+                f"{name} must have one row for each of {count} labels; got {len(rows)}."
+            )
+    if ids is not None and len(set(np.asarray(ids).tolist())) != count:
+        raise ValueError("ids must be different from each other.")

@@ -1,0 +1,70 @@
+"""Pictures, texts or table rows for the report."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from ptd_ext.label_issues._columns import is_frame
+from ptd_ext.label_issues._inputs import row_text
+from ptd_ext.label_issues.report.contents import Sample
+
+__all__ = ["png_of", "show_rows"]
+
+_SMALLEST_SIDE = 96  # pixels of a picture on the page
+
+
+def show_rows(X: Any) -> Callable[[int], Sample]:  # noqa: N803
+    """What to show of the row at a position: a picture of an image, else its first values."""
+
+    def show(row: int) -> Sample:
+        item = X[row] if isinstance(X, Dataset) else None
+        if isinstance(item, (tuple, list)):
+            item = item[0]
+        if item is None and getattr(X, "ndim", 0) == 4:
+            item = X[row]
+        if item is not None and np.ndim(item) == 3:
+            return Sample(png=png_of(np.asarray(torch.as_tensor(item))))
+        if isinstance(item, str):
+            return Sample(text=item)
+        if item is not None:
+            return Sample(row=row_text(np.asarray(item)[None], None, 0))
+        texts = _only_text(X)
+        return (
+            Sample(text=str(texts[row]))
+            if texts is not None
+            else Sample(row=row_text(X, None, row))
+        )
+
+    return show
+
+
+def _only_text(X: Any) -> Any:  # noqa: N803
+    """The rows themselves where they are texts."""
+    if is_frame(X) or hasattr(X, "tocsr") or isinstance(X, torch.Tensor):
+        return None
+    return X if len(X) and isinstance(X[0], str) else None
+
+
+def png_of(image: np.ndarray[Any, Any]) -> bytes:
+    """A picture [channels, height, width] as PNG: bytes as they are, floats from least to most."""
+    from PIL import Image
+
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8:
+        low, high = float(pixels.min()), float(pixels.max())
+        pixels = (255 * (pixels - low) / max(high - low, 1e-12)).astype(np.uint8)
+    pixels = pixels[:3] if len(pixels) >= 3 else pixels[:1].repeat(3, 0)
+    picture = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    times = -(-_SMALLEST_SIDE // max(1, min(picture.size)))
+    if times > 1:
+        size = (picture.width * times, picture.height * times)
+        picture = picture.resize(size, Image.Resampling.NEAREST)
+    stream = io.BytesIO()
+    picture.save(stream, "PNG", optimize=True)
+    return stream.getvalue()

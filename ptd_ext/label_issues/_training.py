@@ -1,0 +1,230 @@
+"""The training engine on rows that are in memory: settings that fit them, and what was learned."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ptd_ext.ops.functional import noisy_posterior
+from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.problem import Inputs, Problem, Scale
+from ptd_ext.train.engine.logger import Log
+from ptd_ext.train.engine.signals import Stopped
+from ptd_ext.train.engine.state import TransitionEstimate
+from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.transition.model import PartTransition
+
+__all__ = ["Trained", "candidate_networks", "fitting_settings", "split_rows", "train_network"]
+
+_STEPS = 3000  # of an optimiser that small networks need
+_EPOCHS = (10, 100)  # the least and the most
+_BATCHES = (16, 512)
+_LR = 1e-3  # Adam's
+_LINEAR_LR = 5e-3  # of a convex problem, which takes larger steps
+_VALIDATION = 200  # rows that tell epochs apart, where there are enough
+_SMALL_IMAGE = 40  # pixels a side that LeNet-5 takes in
+_MIDDLE_IMAGE = 96  # pixels a side that a ResNet-18 from scratch is worth on a CPU
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network with its T(x).
+
+    Attributes:
+        name: of the network.
+        network: returns (representation, logits); in evaluation mode.
+        feature_network: the network whose representations the gate of `transition` takes; None
+            where T(x) is one matrix.
+        transition: T(x).
+        held_out_likelihood: log-likelihood of the given label of every held-out row.
+        warm_up_accuracy: the share of held-out rows whose given label the network predicts that
+            was trained on given labels as they are.
+        curves: validation accuracy and loss per epoch.
+    """
+
+    name: str
+    network: nn.Module
+    feature_network: nn.Module | None
+    transition: PartTransition
+    held_out_likelihood: Tensor
+    warm_up_accuracy: float
+    curves: dict[str, list[float]]
+
+
+class _InMemory(Trainer):
+    """Keeps in memory what a trainer with a folder writes there."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.written: dict[str, dict[str, Tensor]] = {}
+
+    def write_tensors(self, name: str, state: dict[str, Tensor]) -> None:
+        self.written[name] = copy.deepcopy(state)
+
+
+class _EpochLines(Log):
+    """Leaves out the accuracy on a clean test set, since there is none."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        super().epoch({name: value for name, value in record.items() if name != "test_accuracy"})
+
+
+def candidate_networks(shape: torch.Size) -> tuple[str, ...]:
+    """The networks worth trying for samples of this shape."""
+    if len(shape) == 1:
+        return ("linear", "mlp")
+    side = max(shape[1:])
+    if side <= _SMALL_IMAGE:
+        return ("lenet5",)
+    if side <= _MIDDLE_IMAGE:
+        return ("resnet18",)
+    raise ValueError(
+        f"X holds images of {shape[1]} × {shape[2]} pixels, on which no network is trained from "
+        "random weights by default: it would take hours and do badly. Give feature_extractor, a "
+        "function that returns frozen features of a pretrained network, or its file of weights; or "
+        'name a network, such as network="resnet50".'
+    )
+
+
+def fitting_settings(
+    samples: int, *, method: str, network: str, parts: int, epochs: int | None, seed: int
+) -> Settings:
+    """A schedule that trains from a hundred to a million rows."""
+    batch = 2 ** round(math.log2(max(1, samples / 32)))
+    batch = int(min(max(batch, _BATCHES[0]), _BATCHES[1]))
+    if epochs is None:
+        epochs = round(_STEPS * batch / max(1, samples))
+        epochs = min(max(epochs, _EPOCHS[0]), _EPOCHS[1])
+    return Settings(
+        dataset="npz",
+        noise="none",
+        method=method,
+        network=network,
+        parts=parts,
+        epochs=epochs,
+        warm_up_epochs=epochs,
+        revision_epochs=max(1, epochs // 3),
+        batch_size=batch,
+        optimiser="adam",
+        lr=_LINEAR_LR if network == "linear" else _LR,
+        schedule="linear",
+        decay_from=0.5,
+        late_beta1=0.9,
+        select="likelihood",
+        seed=seed,
+        progress=False,
+    )
+
+
+def split_rows(
+    codes: Tensor, classes: int, share: float | None, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Positions to train on and to validate on; of every class at least one to train on."""
+    if share is None:
+        share = min(0.3, max(0.1, _VALIDATION / max(1, len(codes))))
+    generator = torch.Generator().manual_seed(seed)
+    held_out = []
+    for label in range(classes):
+        rows = (codes == label).nonzero()[:, 0]
+        count = min(round(share * len(rows)), len(rows) - 1)
+        held_out.append(rows[torch.randperm(len(rows), generator=generator)[: max(0, count)]])
+    validation = torch.cat(held_out).sort().values
+    if not len(validation):  # every class has one row: the first validates, and trains too
+        validation = torch.zeros(1, dtype=torch.int64)
+        return torch.arange(len(codes)), validation
+    kept = torch.ones(len(codes), dtype=torch.bool)
+    kept[validation] = False
+    return kept.nonzero()[:, 0], validation
+
+
+def train_network(
+    inputs: Tensor,
+    codes: Tensor,
+    names: Sequence[str],
+    split: tuple[Tensor, Tensor],
+    settings: Settings,
+    device: torch.device,
+    *,
+    progress: bool = False,
+) -> Trained:
+    """Train by the settings' method on encoded rows.
+
+    Args:
+        inputs: encoded rows, [N, …].
+        codes: class indices of the given labels, [N].
+        names: of the classes.
+        split: positions to train on, and to validate on.
+        settings: of the engine.
+        device: to train on.
+        progress: whether to print a line for every epoch.
+    """
+    train, held_out = split
+    scale = Scale(None, None, settings.channels_last)
+    validation = Inputs(inputs, held_out, scale)
+    problem = Problem(
+        name="rows",
+        classes=len(names),
+        class_names=tuple(names),
+        train=Inputs(inputs, train, scale),
+        validation=validation,
+        # No clean labels are known: the accuracy on given labels stands in, and is not reported.
+        test=validation,
+        train_ids=train,
+        train_labels=codes[train],
+        validation_labels=codes[held_out],
+        test_labels=codes[held_out],
+        train_clean=None,
+        train_rows=None,
+        realised_rate=None,
+        sample_shape=inputs.shape[1:],
+        embedding=None,
+        asked_rate=None,
+    )
+    trainer = _InMemory(
+        settings, problem, device, log=_EpochLines(quiet=not progress, progress=False)
+    )
+    try:
+        trainer.train()
+    except Stopped as stopped:
+        raise KeyboardInterrupt(str(stopped)) from None
+    records = [json.loads(line) for line in trainer.log.records]
+    warm_up = [r["validation_accuracy"] for r in records if r["stage"] == records[0]["stage"]]
+    learned = trainer.outputs.transition
+    if learned is None:
+        raise ValueError(f"method must be one with a T(x); {settings.method} has none.")
+    transition = PartTransition(learned.parts, learned.basis, learned.slack, gate=learned.gate)
+    transition = transition.to("cpu")
+    network = trainer.best_network().cpu().eval()
+    feature_network = None
+    if transition.n_parts > 1 and "warm_up.pt" in trainer.written:
+        feature_network = copy.deepcopy(network)
+        feature_network.load_state_dict(trainer.written["warm_up.pt"])
+    return Trained(
+        name=settings.network,
+        network=network,
+        feature_network=feature_network,
+        transition=transition,
+        held_out_likelihood=_held_out_likelihood(trainer, learned),
+        warm_up_accuracy=max(warm_up) / 100,
+        curves={
+            "accuracy on given labels of held-out rows, per cent": [
+                r["validation_accuracy"] for r in records
+            ],
+            "training loss": [r["loss"] for r in records],
+        },
+    )
+
+
+@torch.no_grad()
+def _held_out_likelihood(trainer: Trainer, learned: TransitionEstimate) -> Tensor:
+    logits = trainer.predict(trainer.best_network(), "validation").logits
+    weights, labels = learned.validation_weights, trainer.problem.validation_labels
+    posterior = noisy_posterior(logits, weights, learned.parts, learned.slack)
+    return posterior.gather(1, labels[:, None])[:, 0].clamp(min=1e-30).log().cpu()

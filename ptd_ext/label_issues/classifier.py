@@ -1,0 +1,311 @@
+"""A classifier for labels that are partly wrong, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ptd_ext.label_issues._features import extract_features
+from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
+from ptd_ext.label_issues._labels import encode_labels
+from ptd_ext.label_issues._training import (
+    Trained,
+    candidate_networks,
+    fitting_settings,
+    split_rows,
+    train_network,
+)
+from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.ops.functional import clean_posterior
+from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.utils.params import seed_of
+
+__all__ = ["PTDClassifier"]
+
+_CLEARLY = 2.0  # standard errors by which one thing must be better than another
+_ROWS = 4096  # predicted at once
+
+
+def _simplest_good(found: list[Trained]) -> Trained:
+    """The first network, unless a later one clearly explains held-out labels better.
+
+    Held-out rows are few, and of two networks that explain them alike the simpler memorises less.
+    """
+    best = found[0]
+    for other in found[1:]:
+        gain = (other.held_out_likelihood - best.held_out_likelihood).double()
+        error = gain.std(correction=0).item() / len(gain) ** 0.5
+        if gain.mean().item() > _CLEARLY * error:
+            best = other
+    return best
+
+
+class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns the true classes from labels of which some are wrong, and says which.
+
+    A network is warmed up on the given labels, the noise is estimated, and a network is trained
+    through T(x), the probabilities of a wrong label. Epochs, and for tables the network, are chosen
+    by the likelihood of given labels that are held out: no clean label is needed.
+
+    Args:
+        method: of the training engine, as ``ptd-ext train --list`` names them; one with a T(x).
+        network: "linear", "mlp", "lenet5", "resnet18", … or ``package.module:function``. By default
+            a linear and a small MLP are tried for tables and embeddings, LeNet-5 for images of up
+            to 40 pixels a side and a ResNet-18 up to 96.
+        n_parts: parts of T(x), for methods that have several.
+        max_epochs: of each stage of training; by default 10 to 100, the fewer the more rows.
+        validation_fraction: share of rows held out to choose by; by default 0.1 to 0.3.
+        feature_extractor: for large images: a function from a batch [n, channels, height, width] to
+            features [n, D], or the file of a ResNet's weights in torchvision's names.
+        flag_share: as in :func:`ptd_ext.find_label_issues`.
+        random_state: seed, or a generator of NumPy or torch.
+        device: to train on; by default a GPU if there is one.
+        progress: whether to print a line for every epoch.
+
+    Attributes:
+        classes_: the labels, [C].
+        label_issues_: every row of `fit` judged, :class:`ptd_ext.LabelIssues`.
+        noise_rate_: the estimated share of wrong labels, overall and by class.
+        transition_: the mean of T(x) over the rows of `fit`, [C, C].
+        network_name_: the network that was chosen.
+        n_features_in_: columns of X.
+        feature_names_in_: their names, where X has names.
+    """
+
+    classes_: NDArray[Any]
+    label_issues_: LabelIssues
+    n_features_in_: int
+
+    def __init__(
+        self,
+        method: str = "PTD-L",
+        *,
+        network: str = "auto",
+        n_parts: int = 10,
+        max_epochs: int | None = None,
+        validation_fraction: float | None = None,
+        feature_extractor: Any = None,
+        flag_share: float = 1.0,
+        random_state: Any = None,
+        device: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.n_parts = n_parts
+        self.max_epochs = max_epochs
+        self.validation_fraction = validation_fraction
+        self.feature_extractor = feature_extractor
+        self.flag_share = flag_share
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> PTDClassifier:  # noqa: N803
+        """Learn from rows X and their given labels y, and judge every one of them.
+
+        Args:
+            X: an array, a tensor, a data frame, a sparse matrix, images [N, channels, height,
+                width], or a torch Dataset, whose own labels are taken where y is None.
+            y: [N], of any hashable kind.
+        """
+        self._check_parameters()
+        if isinstance(X, Dataset):
+            X, own = from_dataset(X)  # noqa: N806
+            y = own if y is None else y
+        if y is None:
+            raise ValueError(
+                "This PTDClassifier estimator requires y to be passed, but the target y is None."
+            )
+        self._set_names(X)
+        seed = seed_of(self.random_state)
+        self.encoder_, inputs = InputEncoder.fit(self._features(X), seed)
+        self.n_features_in_ = self.encoder_.width
+        if getattr(y, "ndim", 1) == 2:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected.",
+                DataConversionWarning,
+                stacklevel=2,
+            )
+        labels = encode_labels(y)
+        self._check_rows(inputs, labels.codes, labels.classes)
+        codes = torch.from_numpy(labels.codes)
+        split = split_rows(codes, len(labels.classes), self.validation_fraction, seed)
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        names = candidate_networks(inputs.shape[1:]) if self.network == "auto" else (self.network,)
+        found = [
+            train_network(
+                inputs, codes, labels.names, split,
+                fitting_settings(
+                    len(split[0]), method=self.method, network=name,
+                    parts=1 if METHODS[self.method].one_matrix else self.n_parts,
+                    epochs=self.max_epochs, seed=seed,
+                ),
+                device, progress=self.progress,
+            )
+            for name in names
+        ]  # fmt: skip
+        best = _simplest_good(found)
+        self.classes_, self.input_shape_ = labels.classes, inputs.shape[1:]
+        self._keep(best)
+        logits, weights = self._outputs(inputs)
+        slack = self.part_transition_.slack
+        posterior = clean_posterior(logits, codes, weights, self.part_transition_.parts, slack)
+        mean = self.part_transition_.matrix(weights=weights.mean(0, keepdim=True))[0]
+        several = self.part_transition_.n_parts > 1
+        trusted, doubts, facts = self._judgement(best, codes, len(split[1]))
+        self.label_issues_ = judge(
+            posterior.float().numpy(), labels, mean.double().numpy(),
+            ids=row_ids(X, len(inputs)), flag_share=self.flag_share, trusted=trusted,
+            parts=self.part_transition_.parts.double().numpy() if several else None,
+            part_shares=weights.mean(0).double().numpy() if several else None,
+            warnings=doubts, facts=facts, curves=best.curves,
+        )  # fmt: skip
+        self.noise_rate_ = self.label_issues_.noise_rate
+        self.transition_ = self.label_issues_.transition
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """P(true class | x), [N, C]."""
+        check_is_fitted(self)
+        return self._outputs(self._encode(X))[0].softmax(1).numpy()
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """The most probable true class of every row, [N]."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def transition(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """T(x) of every row, [N, C, C]: how likely a row of each class is to carry each label."""
+        check_is_fitted(self)
+        weights = self._outputs(self._encode(X))[1]
+        return self.part_transition_.matrix(weights=weights).double().numpy()
+
+    def weights(self, X: Any) -> Tensor:  # noqa: N803
+        """h(x), [N, R]: how much each part of T(x) counts for a row."""
+        check_is_fitted(self)
+        return self._outputs(self._encode(X))[1]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what `predict`, `predict_proba` and `transition` need, as safetensors."""
+        from ptd_ext.label_issues._files import save_classifier
+
+        check_is_fitted(self)
+        save_classifier(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PTDClassifier:
+        """Read what :meth:`save` wrote; no code of the file is run."""
+        from ptd_ext.label_issues._files import load_classifier
+
+        return load_classifier(cls, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Preparation.
+
+    def _check_parameters(self) -> None:
+        usable = [name for name, method in METHODS.items() if method.transition != "none"]
+        if self.method not in usable:
+            raise ValueError(
+                f"method must be one with a T(x), {', '.join(usable)}; got {self.method!r}."
+            )
+        share = self.validation_fraction
+        if share is not None and not 0 < share < 1:
+            raise ValueError(
+                f"validation_fraction must be more than 0 and less than 1; got {share}."
+            )
+
+    def _check_rows(self, inputs: Tensor, codes: NDArray[np.int64], classes: Any) -> None:
+        if len(inputs) != len(codes):
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples: X has "
+                f"{len(inputs)} rows and y {len(codes)} labels."
+            )
+        if len(classes) < 2:
+            raise ValueError(
+                f"y must hold at least two classes, one class cannot be wrong; got {list(classes)}."
+            )
+        if len(inputs) < 4:
+            raise ValueError(f"X must have at least 4 samples to learn from; got {len(inputs)}.")
+
+    def _set_names(self, X: Any) -> None:  # noqa: N803
+        columns = getattr(X, "columns", None)
+        if columns is not None and all(isinstance(name, str) for name in columns):
+            self.feature_names_in_ = np.asarray(columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _features(self, X: Any) -> Any:  # noqa: N803
+        if self.feature_extractor is None:
+            return X
+        return extract_features(X, self.feature_extractor)
+
+    def _encode(self, X: Any) -> Tensor:  # noqa: N803
+        if isinstance(X, Dataset):
+            X = from_dataset(X)[0]  # noqa: N806
+        return self.encoder_.encode(self._features(X))
+
+    # What was learned.
+
+    def _keep(self, best: Trained) -> None:
+        # Rows are predicted in float64, so that a row's result does not depend on its batch.
+        table = self.encoder_.kind == "table"
+        dtype = torch.float64 if table else torch.float32
+        self.network_ = copy.deepcopy(best.network).to(dtype)
+        self.feature_network_ = (
+            None if best.feature_network is None else copy.deepcopy(best.feature_network).to(dtype)
+        )
+        self.part_transition_ = best.transition.to(dtype)
+        self.network_name_ = best.name
+
+    @torch.no_grad()
+    def _outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [N, C] and weights h(x) [N, R]."""
+        dtype = self.part_transition_.parts.dtype
+        logits, weights = [], []
+        for rows in inputs.split(_ROWS):
+            rows = rows.to(dtype)
+            logits.append(self.network_(rows)[1])
+            if self.feature_network_ is not None:
+                weights.append(self.part_transition_.weights(self.feature_network_(rows)[0]))
+            else:
+                weights.append(rows.new_ones(len(rows), 1))
+        return torch.cat(logits), torch.cat(weights)
+
+    def _judgement(
+        self, best: Trained, codes: Tensor, held_out: int
+    ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
+        """Whether the warm-up is clearly better than chance, and what to say if it is not."""
+        frequent = torch.bincount(codes).max().item() / len(codes)
+        error = (frequent * (1 - frequent) / held_out) ** 0.5
+        facts = {
+            "rows": f"{len(codes):,}",
+            "classes": f"{len(self.classes_)}",
+            "method": self.method,
+            "network": best.name,
+            "accuracy on given labels of held-out rows": f"{best.warm_up_accuracy:.1%}",
+        }
+        if best.warm_up_accuracy > frequent + _CLEARLY * error:
+            return True, (), facts
+        text = (
+            f"The network predicts {best.warm_up_accuracy:.1%} of the given labels of {held_out} "
+            f"held-out rows; always naming the most frequent one would predict {frequent:.1%}. "
+            "Nothing is flagged, since a network at chance says nothing of single labels. Try "
+            "better features, more rows or another network."
+        )
+        return False, (text,), facts

@@ -1,0 +1,126 @@
+"""`ptd-ext labels`: which labels of one's own data are wrong."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ptd_ext.label_issues._samples import show_rows
+from ptd_ext.label_issues.find import find_label_issues
+from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.tables import OwnData, read_own_data
+from ptd_ext.train.commands.errors import report_errors
+
+DESCRIPTION = """\
+Judge every label of a table, of arrays or of a folder of images: how likely it is right, and what
+it should be. Writes labels.csv, with a row for every row of the data in their order, and
+report.html, a page to look at, to a folder beside the data."""
+
+EXAMPLES = """\
+examples:
+  ptd-ext labels data.csv --label species
+  ptd-ext labels reviews.csv --label stars --text review --relabel
+  ptd-ext labels embeddings.npz                arrays x [N, D] and y [N]
+  ptd-ext labels photos/ --image-size 64       a folder of images for each class"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, judge, write."""
+    parser = argparse.ArgumentParser(
+        prog="ptd-ext labels",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", type=Path, help=".csv, .tsv, .parquet or .npz file, or a folder")
+    parser.add_argument("--label", metavar="COLUMN", help="column of the labels")
+    parser.add_argument("--text", metavar="COLUMN", help="column of texts to learn from")
+    parser.add_argument(
+        "--leave-out", nargs="*", default=[], metavar="COLUMN", help="columns not to learn from"
+    )
+    parser.add_argument("--image-size", type=int, metavar="PIXELS", help="a side (default: 32)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="default: the data's name with -labels"
+    )
+    cleaned = parser.add_mutually_exclusive_group()
+    cleaned.add_argument(
+        "--drop", action="store_true", help="write a copy without the rows that are flagged"
+    )
+    cleaned.add_argument(
+        "--relabel", action="store_true", help="write a copy with the suggested labels"
+    )
+    parser.add_argument(
+        "--flag-share",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="rows to flag in units of the estimated number of wrong labels (default: 1)",
+    )
+    parser.add_argument(
+        "--cross-fit",
+        type=int,
+        default=0,
+        metavar="FOLDS",
+        help="judge each row by a network trained without its fold (default: 0, by one network)",
+    )
+    parser.add_argument("--method", default=None, help="as `ptd-ext train --list` names them")
+    parser.add_argument("--network", default="auto", help="linear, mlp, lenet5, … (default: auto)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="of each stage of training")
+    parser.add_argument(
+        "--features", metavar="FILE", help="weights of a ResNet whose features images are given by"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quiet", action="store_true", help="print no line for every epoch")
+    arguments = parser.parse_args(argv)
+    with report_errors(parser):
+        _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    out = arguments.out or arguments.data.with_name(f"{arguments.data.stem}-labels")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(
+            f"{out} is there already; nothing is overwritten. Give another --out."
+        )
+    data = read_own_data(
+        arguments.data,
+        label=arguments.label,
+        text=arguments.text,
+        leave_out=tuple(arguments.leave_out),
+        image_size=arguments.image_size,
+    )
+    method = {} if arguments.method is None else {"method": arguments.method}
+    found = find_label_issues(
+        data.X,
+        data.y,
+        ids=data.ids,
+        flag_share=arguments.flag_share,
+        cross_fit=arguments.cross_fit,
+        random_state=arguments.seed,
+        network=arguments.network,
+        max_epochs=arguments.epochs,
+        feature_extractor=arguments.features,
+        progress=not arguments.quiet,
+        **method,
+    )
+    print(found)
+    out.mkdir(parents=True, exist_ok=True)
+    found.to_csv(out / "labels.csv")
+    sample = None if data.shown is None else show_rows(data.shown)
+    found.report(out / "report.html", title=f"Labels of {arguments.data.name}", sample=sample)
+    written = ["labels.csv", "report.html"]
+    if arguments.drop or arguments.relabel:
+        written.append(_write_cleaned(data, found, out, arguments.drop))
+    print(f"written to {out}: {', '.join(written)}")
+
+
+def _write_cleaned(data: OwnData, found: LabelIssues, out: Path, drop: bool) -> str:
+    if not found.trusted:
+        raise ValueError("no cleaned copy is written, since nothing was found that can be trusted.")
+    name = f"cleaned{'.csv' if data.path.is_dir() else data.path.suffix}"
+    keep = ~found.is_label_issue if drop else np.ones(len(found), dtype=bool)
+    data.write_cleaned(out / name, keep, found.given_label if drop else found.suggested_label)
+    return name

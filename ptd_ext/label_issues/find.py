@@ -1,0 +1,114 @@
+"""Which of my labels are wrong, and what should they be?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptd_ext.label_issues._from_predictions import judge_predictions
+from ptd_ext.label_issues._samples import show_rows
+from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.utils.params import seed_of
+
+__all__ = ["find_label_issues"]
+
+
+def find_label_issues(
+    X: Any,  # noqa: N803
+    y: Any = None,
+    *,
+    pred_probs: Any = None,
+    features: Any = None,
+    classes: Sequence[Hashable] | None = None,
+    ids: Any = None,
+    flag_share: float = 1.0,
+    cross_fit: int = 0,
+    random_state: Any = 0,
+    **options: Any,
+) -> LabelIssues:
+    r"""Judge every label: how likely it is right, and what it should be.
+
+    ==================  ======================================================================
+    given               how the labels are judged
+    ==================  ======================================================================
+    X                   by a :class:`ptd_ext.PTDClassifier`, trained on X and y
+    ``pred_probs``      without training: one matrix T by confident counts
+    ``features``        without training: one matrix T from the labels of nearest neighbours
+                        (:func:`ptd_ext.neighbour_transition`)
+    both of these       without training a network: T(x), learned from the likelihood of the
+                        labels (:func:`ptd_ext.fit_learned_parts`)
+    ==================  ======================================================================
+
+    ``pred_probs`` are probabilities of the *given* label, as a classifier predicts them that was
+    trained on given labels. They are turned into probabilities g of the true label by maximum
+    likelihood on the simplex, max_g Σₖ pₖ log (T(x)ᵀg)ₖ. The quality of a label is then
+    P(Y = ȳ | x, ȳ) = g_ȳ T_ȳȳ(x) / (T(x)ᵀg)_ȳ.
+
+    Args:
+        X: the rows: an array, a tensor, a data frame, a sparse matrix, images or a torch Dataset.
+            With ``pred_probs`` or ``features`` they are only shown in the report, and may be None.
+        y: the given labels, [N]: numbers, strings, or anything hashable.
+        pred_probs: P(given label | x), [N, C], each row from a model that was not trained on it,
+            such as scikit-learn's ``cross_val_predict(…, method="predict_proba")``.
+        features: embeddings of the rows, [N, D], in which rows of a class are close together.
+        classes: the class of each column of ``pred_probs``; by default the sorted labels.
+        ids: of the rows, [N]; by default the index of X or y where they are pandas', and row
+            numbers else.
+        flag_share: how many rows to flag in units of the estimated number of wrong labels: below
+            1 for fewer of which more are right, above 1 to miss fewer.
+        cross_fit: 0 judges each row by the network that was trained on all of them, which trains
+            through the noise and hardly memorises it; with k of 2 or more each row is judged by
+            a network that was trained without its fold, which takes k + 1 times as long.
+        random_state: a seed, or a generator of NumPy or torch.
+        options: further arguments of :class:`ptd_ext.PTDClassifier`.
+
+    Returns:
+        Every row judged, with the estimated noise rate and what to distrust. Where the model does
+        not beat the most frequent label, no row is flagged and ``trusted`` is false.
+    """
+    if X is None and pred_probs is None and features is None:
+        raise ValueError("X must hold the rows, unless pred_probs or features are given.")
+    if ids is None:
+        ids = next((each.index for each in (X, y) if _has_index(each)), None)
+    if pred_probs is not None or features is not None:
+        if options or cross_fit:
+            odd = next(iter(options), "cross_fit")
+            raise TypeError(f"{odd} is for training; with pred_probs or features nothing trains.")
+        found = judge_predictions(
+            y, pred_probs, features, classes=classes, ids=ids, flag_share=flag_share,
+            random_state=seed_of(random_state),
+        )  # fmt: skip
+    else:
+        if classes is not None:
+            raise TypeError("classes name the columns of pred_probs, which are not given.")
+        found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
+    show: Callable[[int], Any] | None = None if X is None else show_rows(X)
+    return dataclasses.replace(found, sample=show)
+
+
+def _by_training(
+    X: Any,  # noqa: N803
+    y: Any,
+    ids: Any,
+    flag_share: float,
+    folds: int,
+    seed: int,
+    options: dict[str, Any],
+) -> LabelIssues:
+    from ptd_ext.label_issues._cross_fit import cross_fitted
+    from ptd_ext.label_issues.classifier import PTDClassifier
+
+    model = PTDClassifier(flag_share=flag_share, random_state=seed, **options).fit(X, y)
+    found = model.label_issues_ if folds == 0 else cross_fitted(model, X, y, folds)
+    if ids is None:
+        return found
+    if len(ids) != len(found):
+        raise ValueError(f"ids must have one row for each of {len(found)} labels; got {len(ids)}.")
+    return dataclasses.replace(found, ids=np.asarray(ids))
+
+
+def _has_index(value: Any) -> bool:
+    return hasattr(value, "index") and hasattr(value, "iloc")

@@ -1,0 +1,97 @@
+"""How many labels are wrong, and which of them to flag."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Interval", "NoiseRate", "flag_issues", "noise_rate", "wilson_interval"]
+
+_QUANTILE = 1.959963984540054  # of the normal distribution, for an interval of 95 %
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % interval; the estimate is NaN where nothing can be said."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+@dataclass(frozen=True)
+class NoiseRate:
+    """The share of labels that are wrong.
+
+    The intervals are those of a share counted in a sample of this size. They hold if the
+    probabilities they are made from do, and say nothing of an error of the model.
+
+    Attributes:
+        overall: of all labels.
+        by_class: of the labels that name each class, in the order of the classes.
+    """
+
+    overall: Interval
+    by_class: tuple[Interval, ...]
+
+    def __float__(self) -> float:
+        return self.overall.estimate
+
+
+def wilson_interval(share: float, count: int) -> Interval:
+    """The interval of a share of `count` draws, by Wilson's score."""
+    if count == 0:
+        return Interval(math.nan, 0.0, 1.0)
+    z2 = _QUANTILE**2 / count
+    centre = (share + z2 / 2) / (1 + z2)
+    half = math.sqrt(share * (1 - share) * z2 + z2 * z2 / 4) / (1 + z2)
+    return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
+
+
+def noise_rate(
+    label_quality: NDArray[np.float64], given: NDArray[np.int64], classes: int
+) -> NoiseRate:
+    """Means of 1 − P(true label = given label): overall, and by given label.
+
+    A wrong label is a draw with probability 1 − quality, so that the variance of the counted share
+    is that of a binomial share: the part within the rows and the part between them add up to it.
+    """
+    doubt = 1 - np.asarray(label_quality, dtype=np.float64)
+    shares = [doubt[given == label] for label in range(classes)]
+    return NoiseRate(
+        wilson_interval(float(doubt.mean()) if len(doubt) else math.nan, len(doubt)),
+        tuple(
+            wilson_interval(float(rows.mean()) if len(rows) else math.nan, len(rows))
+            for rows in shares
+        ),
+    )
+
+
+def flag_issues(
+    label_quality: NDArray[np.float64],
+    given: NDArray[np.int64],
+    rates: NoiseRate,
+    flag_share: float = 1.0,
+) -> NDArray[np.bool_]:
+    """The rows to flag: of each given label, the most doubtful, as many as are wrong.
+
+    Args:
+        label_quality: P(true label = given label | x, given label), [N].
+        given: class indices, [N].
+        rates: the estimated rates of wrong labels.
+        flag_share: how many to flag in units of the estimated number: below 1 for fewer of which
+            more are right, above 1 to miss fewer.
+    """
+    flagged = np.zeros(len(given), dtype=bool)
+    for label, rate in enumerate(rates.by_class):
+        rows = np.flatnonzero(given == label)
+        if len(rows):
+            count = min(len(rows), round(flag_share * rate.estimate * len(rows)))
+            flagged[rows[np.argsort(label_quality[rows], kind="stable")[:count]]] = True
+    return flagged

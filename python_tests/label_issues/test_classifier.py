@@ -1,0 +1,227 @@
+"""PTDClassifier: scikit-learn's own checks, the kinds of input, and what it finds."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, load_wine
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import ptd_ext
+
+
+def quick(**options):
+    return ptd_ext.PTDClassifier(
+        **{"network": "linear", "max_epochs": 10, "random_state": 0, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def wine():
+    rows, y = load_wine(return_X_y=True)
+    noise = ptd_ext.symmetric_noise(y, 0.3, seed=0)
+    return rows, y, noise.noisy_labels.numpy()
+
+
+@pytest.mark.slow
+@parametrize_with_checks([quick(method="EM-F", max_epochs=50)])
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+def test_defaults_find_wrong_labels():
+    rows, y = load_digits(return_X_y=True)
+    noise = ptd_ext.instance_dependent_noise(rows.astype(np.float32), y, 0.3, seed=7)
+    given = noise.noisy_labels.numpy()
+    wrong = given != y
+    model = ptd_ext.PTDClassifier(random_state=0).fit(rows, given)
+    found = model.label_issues_
+    assert found.trusted
+    assert abs(found.is_label_issue.sum() / wrong.sum() - 1) < 0.25
+    assert wrong[found.is_label_issue].mean() > 0.9
+    flagged_wrong = wrong & found.is_label_issue
+    assert (found.suggested_label[flagged_wrong] == y[flagged_wrong]).mean() > 0.9
+    assert model.score(rows, y) > 0.9
+
+
+def test_every_row_is_judged_under_its_own_id(wine):
+    pandas = pytest.importorskip("pandas")
+    rows, _, given = wine
+    names = np.array(["red", "rosé", "white"])[given]
+    index = [f"bottle {row}" for row in range(len(rows))]
+    frame = pandas.DataFrame(rows, index=index).add_prefix("c")
+    frame["origin"] = pandas.Categorical(np.where(rows[:, 0] > 13, "north", "south"))
+    found = ptd_ext.find_label_issues(frame, pandas.Series(names), network="linear", max_epochs=10)
+    assert found.table["id"].tolist() == index
+    assert found.table["given_label"].tolist() == names.tolist()
+    assert set(found.suggested_label) <= {"red", "rosé", "white"}
+    assert list(found.table.columns) == [
+        "id", "given_label", "suggested_label", "label_quality", "is_label_issue",
+        "suggested_probability",
+    ]  # fmt: skip
+    assert list(found.sample(3).row)[:2] == ["c0", "c1"]
+
+
+def as_tensor(rows):
+    return torch.from_numpy(rows)
+
+
+def as_sparse(rows):
+    return pytest.importorskip("scipy.sparse").csr_array(rows)
+
+
+def as_sparse_tensor(rows):
+    return torch.from_numpy(rows).to_sparse()
+
+
+@pytest.mark.parametrize("convert", [as_tensor, as_sparse, as_sparse_tensor, np.ndarray.tolist])
+def test_kinds_of_rows_give_the_same(wine, convert):
+    rows, _, given = wine
+    plain = quick().fit(rows, given)
+    other = quick().fit(convert(rows), given)
+    np.testing.assert_allclose(
+        other.predict_proba(convert(rows)), plain.predict_proba(rows), atol=1e-4
+    )
+
+
+def test_wide_sparse_rows_are_reduced():
+    sparse = pytest.importorskip("scipy.sparse")
+    generator = np.random.default_rng(0)
+    rows = sparse.random_array((80, 3000), density=0.01, rng=generator, format="csr")
+    labels = np.arange(80) % 2
+    rows = (rows + sparse.csr_array(np.outer(labels, np.arange(3000) < 30))).tocsr()
+    model = quick().fit(rows, labels)
+    assert model.predict_proba(rows[:5]).shape == (5, 2)
+    assert model.network_.fc.in_features < 80
+
+
+def test_datasets_and_images():
+    torch.manual_seed(0)
+    labels = torch.arange(60) % 3
+    images = torch.randint(0, 50, (60, 1, 12, 12), dtype=torch.uint8)
+    for label in range(3):
+        images[labels == label, :, 4 * label : 4 * label + 4] += 150
+    dataset = torch.utils.data.TensorDataset(images, labels)
+    model = ptd_ext.PTDClassifier(max_epochs=8, random_state=0).fit(dataset)
+    assert model.network_name_ == "lenet5"
+    assert model.transition(images[:4]).shape == (4, 3, 3)
+    assert model.classes_.tolist() == [0, 1, 2]
+    found = ptd_ext.find_label_issues(images, labels, max_epochs=2)
+    assert found.sample(0).png.startswith(b"\x89PNG")
+
+
+def test_large_images_need_features():
+    images = torch.rand(12, 3, 120, 120)
+    labels = [0, 1] * 6
+    with pytest.raises(ValueError, match=r"images of 120 × 120 pixels.*feature_extractor"):
+        ptd_ext.PTDClassifier().fit(images, labels)
+    seen = []
+
+    def means(batch):
+        seen.append(len(batch))
+        return batch.mean((2, 3))
+
+    model = quick(feature_extractor=means).fit(images, labels)
+    assert model.n_features_in_ == 3
+    assert sum(seen) == 12
+    with pytest.raises(ValueError, match=r"must return features \[12, D\]"):
+        quick(feature_extractor=lambda batch: batch).fit(images, labels)
+
+
+def test_saved_and_loaded_predicts_the_same(wine, tmp_path):
+    rows, _, given = wine
+    names = np.array(["a", "b", "c"])[given]
+    for method in ("EM-F", "PTD-L", "PTD-F"):
+        model = quick(method=method, n_parts=3).fit(rows, names)
+        model.save(tmp_path / "model.safetensors")
+        other = ptd_ext.PTDClassifier.load(tmp_path / "model.safetensors")
+        np.testing.assert_array_equal(other.predict_proba(rows), model.predict_proba(rows))
+        np.testing.assert_allclose(other.transition(rows), model.transition(rows), rtol=1e-12)
+        assert other.predict(rows[:3]).tolist() == model.predict(rows[:3]).tolist()
+        assert other.get_params()["method"] == method
+
+
+def test_files_of_another_kind_are_rejected(wine, tmp_path):
+    path = tmp_path / "part.safetensors"
+    ptd_ext.PartTransition(torch.eye(3)[None]).save(path)
+    with pytest.raises(ValueError, match="must hold a PTD classifier"):
+        ptd_ext.PTDClassifier.load(path)
+    rows, _, given = wine
+    model = quick().fit(rows, [("x", int(each)) for each in given])
+    with pytest.raises(TypeError, match="classes must be numbers or strings to be saved"):
+        model.save(path)
+
+
+def test_rows_judged_without_their_fold(wine):
+    rows, y, given = wine
+    found = ptd_ext.find_label_issues(rows, given, network="linear", max_epochs=30, cross_fit=3)
+    wrong = given != y
+    assert found.facts["folds"] == "3"
+    assert found.label_quality[wrong].mean() + 0.2 < found.label_quality[~wrong].mean()
+
+
+def test_features_at_chance_find_nothing():
+    generator = np.random.default_rng(1)
+    found = ptd_ext.find_label_issues(
+        generator.normal(size=(200, 5)),
+        generator.integers(2, size=200),
+        network="linear",
+        max_epochs=10,
+    )
+    assert not found.trusted
+    assert not found.is_label_issue.any()
+    assert "Try better features" in found.warnings[0]
+
+
+BAD_ROWS = {
+    "one class": (np.ones((9, 2)), np.zeros(9), "at least two classes"),
+    "lengths": (np.ones((9, 2)), np.zeros(8), "X has 9 rows and y 8 labels"),
+    "NaN": (np.array([[1.0], [np.nan], [2.0], [3.0]]), [0, 1, 0, 1], "NaN"),
+    "few": (np.ones((3, 2)), [0, 1, 0], "at least 4 samples"),
+    "no labels": (np.ones((3, 2)), None, "requires y to be passed"),
+    "missing label": (np.ones((4, 2)), ["a", None, "b", "a"], "no label at row 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_rows_get_a_sentence(case):
+    rows, y, sentence = BAD_ROWS[case]
+    with pytest.raises(ValueError, match=sentence):
+        quick().fit(rows, y)
+
+
+def test_bad_frames_get_a_sentence():
+    pandas = pytest.importorskip("pandas")
+    labels = [0, 1] * 10
+    frame = pandas.DataFrame({"size": range(20), "name": [f"id{row}" for row in range(20)]})
+    with pytest.raises(ValueError, match="'name' of X has 20 different values in 20 rows"):
+        quick().fit(frame, labels)
+    with pytest.raises(ValueError, match="'size' of X holds NaN or infinity in 1 rows, first at"):
+        quick().fit(pandas.DataFrame({"size": [1.0, None] + [2.0] * 18}), labels)
+    with pytest.raises(ValueError, match="'day' of X holds dates"):
+        quick().fit(pandas.DataFrame({"day": pandas.date_range("2020", periods=20)}), labels)
+    kinds = pandas.DataFrame({"size": range(20), "kind": ["a", "b"] * 10})
+    model = quick().fit(kinds, labels)
+    assert model.feature_names_in_.tolist() == ["size", "kind"]
+    assert model.predict(pandas.DataFrame({"size": [3], "kind": ["never seen"]})).shape == (1,)
+    with pytest.raises(ValueError, match="no column 'kind', which it had in fit"):
+        model.predict(kinds[["size"]])
+
+
+def test_a_class_of_one_row_and_fewer_rows_than_parts():
+    rows = np.vstack([np.random.default_rng(0).normal(size=(9, 3)), 9 * np.ones((1, 3))])
+    model = quick(method="PTD-L", n_parts=20).fit(rows, [0, 1, 2] * 3 + ["alone"])
+    assert model.classes_.tolist() == [0, 1, 2, "alone"]
+    assert len(model.label_issues_) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "CE"}, "method must be one with a T\\(x\\)"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be more than 0"),
+    ],
+)
+def test_bad_parameters_get_a_sentence(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        quick(**options).fit(np.ones((4, 2)), [0, 1, 0, 1])

@@ -1,0 +1,116 @@
+"""`ptd-ext labels`: tables, arrays and folders in; a table, a page and a cleaned copy out."""
+
+import numpy as np
+import pytest
+
+from ptd_ext.cli import main
+
+pandas = pytest.importorskip("pandas")
+QUICK = ["--network", "linear", "--method", "EM-F", "--quiet"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Two clouds of points; every eighth label is wrong."""
+    generator = np.random.default_rng(0)
+    kinds = np.repeat(["left", "right"], 40)
+    frame = pandas.DataFrame(generator.normal(size=(80, 2)), columns=["width", "height"])
+    frame["width"] += np.where(kinds == "left", -4, 4)
+    frame["side"] = kinds
+    frame.loc[::8, "side"] = frame.loc[::8, "side"].map({"left": "right", "right": "left"})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+def test_table_page_and_copy_without_wrong_rows(table, capsys):
+    main(["labels", str(table), "--label", "side", "--drop", *QUICK])
+    out = table.with_name("data-labels")
+    found = pandas.read_csv(out / "labels.csv")
+    assert found["id"].tolist() == list(range(80))
+    assert set(found["label_quality"].argsort()[:10]) == set(range(0, 80, 8))
+    doubted = found["label_quality"].argmin()
+    side = found.loc[doubted, ["given_label", "suggested_label"]].tolist()
+    assert side == (["right", "left"] if doubted < 40 else ["left", "right"])
+    cleaned = pandas.read_csv(out / "cleaned.csv")
+    assert len(cleaned) == 80 - found["is_label_issue"].sum()
+    assert "Labels of data.csv" in (out / "report.html").read_text(encoding="utf-8")
+    assert "labels are probably wrong" in capsys.readouterr().out
+
+
+def test_nothing_is_overwritten(table, capsys):
+    out = table.parent / "mine"
+    out.mkdir()
+    (out / "labels.csv").write_text("mine")
+    with pytest.raises(SystemExit, match="2"):
+        main(["labels", str(table), "--label", "side", "--out", str(out), *QUICK])
+    assert (out / "labels.csv").read_text() == "mine"
+    assert "nothing is overwritten" in capsys.readouterr().err
+
+
+def test_arrays_are_relabelled(tmp_path):
+    generator = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = generator.normal(size=(60, 3)) + 5 * y[:, None]
+    given = y.copy()
+    given[7] = 1 - given[7]
+    np.savez(tmp_path / "rows.npz", x=x, y=given, note=np.arange(4))
+    out = tmp_path / "out"
+    main(["labels", str(tmp_path / "rows.npz"), "--relabel", "--out", str(out), *QUICK])
+    cleaned = np.load(out / "cleaned.npz")
+    suggested = pandas.read_csv(out / "labels.csv")["suggested_label"]
+    assert cleaned["y"].tolist() == suggested.tolist()
+    np.testing.assert_array_equal(cleaned["note"], np.arange(4))
+
+
+def test_folders_of_images_keep_their_file_names(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for number, kind in enumerate(["dark", "light"]):
+        (tmp_path / "photos" / kind).mkdir(parents=True)
+        for each in range(12):
+            pixels = np.full((20, 24, 3), 200 * number + each, dtype=np.uint8)
+            image.fromarray(pixels).save(tmp_path / "photos" / kind / f"{each}.png")
+    out = tmp_path / "out"
+    main(["labels", str(tmp_path / "photos"), "--out", str(out), "--epochs", "2", "--quiet"])
+    found = pandas.read_csv(out / "labels.csv")
+    assert found["id"].tolist()[0] == "dark/0.png"
+    assert set(found["given_label"]) == {"dark", "light"}
+
+
+def test_texts(tmp_path):
+    words = {"sport": "ball goal team run", "cook": "salt oven bread soup"}
+    generator = np.random.default_rng(0)
+    rows = [
+        (kind, " ".join(generator.choice(words[kind].split(), 6)))
+        for kind in words
+        for _ in range(100)
+    ]
+    frame = pandas.DataFrame(rows, columns=["topic", "title"])
+    frame.loc[:19, "topic"] = "cook"
+    frame.to_csv(tmp_path / "news.tsv", index=False, sep="\t")
+    main(["labels", str(tmp_path / "news.tsv"), "--label", "topic", "--text", "title", *QUICK])
+    page = (tmp_path / "news-labels" / "report.html").read_text(encoding="utf-8")
+    assert any(text in page for _, text in rows[:20])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "--label must name the column of the labels: width, height, side"),
+        (["--label", "colour"], "has no column 'colour'; it has width, height, side"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(table, arguments, sentence, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["labels", str(table), *arguments, *QUICK])
+    assert sentence in capsys.readouterr().err
+
+
+def test_unknown_files_get_a_sentence(tmp_path, capsys):
+    (tmp_path / "data.xlsx").write_bytes(b"")
+    for name, sentence in (
+        ("data.xlsx", "must be a folder of images or end in"),
+        ("no", "neither"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(["labels", str(tmp_path / name)])
+        assert sentence in capsys.readouterr().err

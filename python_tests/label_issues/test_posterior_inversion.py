@@ -1,0 +1,107 @@
+"""T(x)ᵀ is inverted on the simplex, and T is found by confident counts."""
+
+import pytest
+import torch
+
+import ptd_ext
+from ptd_ext.label_issues._confident import confident_transition
+from ptd_ext.label_issues._posterior import invert_posterior
+
+MATRIX = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]], dtype=torch.float64)
+
+
+def test_what_a_clean_posterior_explains_exactly_is_found():
+    torch.manual_seed(0)
+    clean = torch.rand(50, 3, dtype=torch.float64).softmax(1)
+    found = invert_posterior(clean @ MATRIX, None, MATRIX, iterations=20_000, tolerance=1e-12)
+    torch.testing.assert_close(found, clean, atol=1e-6, rtol=0)
+
+
+def test_each_row_is_inverted_through_its_own_matrix():
+    torch.manual_seed(1)
+    parts = torch.stack([MATRIX, torch.eye(3, dtype=torch.float64)])
+    weights = torch.rand(20, 2, dtype=torch.float64)
+    weights /= weights.sum(1, keepdim=True)
+    clean = torch.rand(20, 3, dtype=torch.float64).softmax(1)
+    noisy = torch.einsum("nr,rik,ni->nk", weights, parts, clean)
+    found = invert_posterior(noisy, weights, parts, iterations=20_000, tolerance=1e-12)
+    torch.testing.assert_close(found, clean, atol=1e-6, rtol=0)
+
+
+def test_no_other_point_of_the_simplex_is_more_likely():
+    # This posterior is outside of what the matrix can explain.
+    noisy = torch.tensor([[0.98, 0.01, 0.01]], dtype=torch.float64)
+    found = invert_posterior(noisy, None, MATRIX, iterations=20_000, tolerance=1e-12)
+    value = (noisy * (found @ MATRIX).log()).sum()
+    torch.manual_seed(2)
+    others = torch.distributions.Dirichlet(torch.full((3,), 0.3).double()).sample((5000,))
+    assert (noisy * (others @ MATRIX).log()).sum(1).max() <= value + 1e-9
+    torch.testing.assert_close(found, torch.tensor([[1.0, 0, 0]]).double(), atol=1e-4, rtol=0)
+
+
+def test_no_rows():
+    assert invert_posterior(torch.empty(0, 3), None, MATRIX.float()).shape == (0, 3)
+
+
+def test_confident_counts_find_the_matrix():
+    torch.manual_seed(3)
+    clean = torch.randint(3, (6000,))
+    labels = torch.multinomial(MATRIX[clean], 1)[:, 0]
+    # A model that knows the class of a row and not its draw predicts the row of the matrix.
+    found = confident_transition(MATRIX[clean], labels)
+    torch.testing.assert_close(found, MATRIX, atol=0.03, rtol=0)
+
+
+def test_class_without_labels_keeps_its_row():
+    labels = torch.tensor([0, 1, 0, 1])
+    probabilities = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]] * 2, dtype=torch.float64)
+    found = confident_transition(probabilities, labels)
+    torch.testing.assert_close(found, torch.eye(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "symmetric"])
+def test_out_of_fold_probabilities_alone(kind):
+    torch.manual_seed(4)
+    centres = 4 * torch.eye(3)
+    clean = torch.randint(3, (900,))
+    points = centres[clean] + torch.randn(900, 3)
+    make = ptd_ext.pairwise_noise if kind == "pairwise" else ptd_ext.symmetric_noise
+    noise = make(clean, 0.3, seed=0, classes=3)
+    matrix = torch.zeros(3, 3).index_put_(
+        (clean, noise.noisy_labels), torch.ones(900), accumulate=True
+    )
+    matrix /= matrix.sum(1, keepdim=True)
+    exact = (-(torch.cdist(points, centres) ** 2) / 2).softmax(1) @ matrix
+    found = ptd_ext.find_label_issues(None, noise.noisy_labels, pred_probs=exact)
+    wrong = (noise.noisy_labels != clean).numpy()
+    assert abs(found.noise_rate.overall.estimate - wrong.mean()) < 0.05
+    assert (found.is_label_issue == wrong).mean() > 0.95
+    assert (found.suggested_label[wrong] == clean.numpy()[wrong]).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "X must hold the rows, unless pred_probs or features are given"),
+        ({"pred_probs": [[0.5, 0.6], [1, 0], [0, 1]]}, r"row 0 sums to 1.1\. Apply softmax"),
+        ({"pred_probs": [[0.5, 0.5], [2, -1], [0, 1]]}, r"must be probabilities; row 1 is"),
+        ({"pred_probs": [[0.5, 0.5], [1, 0]]}, r"one row for each of 3 labels; got 2"),
+        ({"pred_probs": [[1.0, 0, 0, 0]] * 3, "classes": ["a", "b"]}, "a column for each of 2"),
+        ({"pred_probs": [[1.0, 0, 0, 0]] * 3}, "4 columns and y 2 classes: say with classes"),
+        ({"features": [[1.0], [2.0]]}, r"one row for each of 3 labels; got 2"),
+        ({"pred_probs": [[0.5, 0.5]] * 3, "ids": [1, 1, 2]}, "ids must be different"),
+    ],
+)
+def test_bad_predictions_get_a_sentence(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.find_label_issues(None, ["a", "b", "a"], **arguments)
+
+
+def test_probabilities_at_chance_are_not_trusted():
+    torch.manual_seed(5)
+    labels = torch.randint(2, (200,))
+    probabilities = torch.rand(200, 2).softmax(1)
+    found = ptd_ext.find_label_issues(None, labels, pred_probs=probabilities)
+    assert not found.trusted
+    assert not found.is_label_issue.any()
+    assert "Nothing is flagged" in found.warnings[0]
