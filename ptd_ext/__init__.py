@@ -1,6 +1,7 @@
 """Learning from labels that are wrong in ways that depend on the instance."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from ptd_ext import _load
 
@@ -63,6 +64,9 @@ from ptd_ext.transition.neighbours import (  # noqa: E402
 from ptd_ext.transition.plot import image_grid, part_images, plot_part_images  # noqa: E402
 from ptd_ext.transition.posteriors import combine_posteriors  # noqa: E402
 from ptd_ext.transition.summary import TransitionSummary  # noqa: E402
+
+if TYPE_CHECKING:  # at run time `__getattr__` imports it, since it needs scikit-learn
+    from ptd_ext.label_issues.classifier import PTDClassifier
 
 __version__ = build_info()["version"]
 
