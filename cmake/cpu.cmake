@@ -1,5 +1,6 @@
-# The CPU operators. Files named csrc/cpu/*kernels.cpp are compiled once per instruction set, with
-# PTD_ISA naming it; the rest once, for any machine. csrc/cpu/isa.h chooses at run time.
+# The CPU operators. Files under csrc/cpu named *kernels.cpp are compiled once per instruction set,
+# with PTD_ISA naming it; the rest once, for any machine. csrc/cpu/simd/isa.h chooses at run time.
+# Headers are named from csrc/cpu or from csrc.
 set(processor "${CMAKE_OSX_ARCHITECTURES}")
 if(NOT processor)
   set(processor "${CMAKE_SYSTEM_PROCESSOR}")
@@ -16,10 +17,12 @@ endif()
 
 include(cmake/sanitize.cmake)
 
-file(GLOB cpu_sources CONFIGURE_DEPENDS csrc/*.cpp csrc/cpu/*.cpp)
+file(GLOB cpu_sources CONFIGURE_DEPENDS csrc/*.cpp)
+file(GLOB_RECURSE cpu_folder_sources CONFIGURE_DEPENDS csrc/cpu/*.cpp)
+list(APPEND cpu_sources ${cpu_folder_sources})
 list(REMOVE_ITEM cpu_sources ${CMAKE_CURRENT_SOURCE_DIR}/csrc/module.cpp)
 set(cpu_kernel_sources ${cpu_sources})
-list(FILTER cpu_kernel_sources INCLUDE REGEX "/csrc/cpu/[^/]*kernels\\.cpp$")
+list(FILTER cpu_kernel_sources INCLUDE REGEX "/csrc/cpu/.*kernels\\.cpp$")
 if(cpu_kernel_sources)
   list(REMOVE_ITEM cpu_sources ${cpu_kernel_sources})
 endif()
@@ -41,7 +44,7 @@ foreach(variant IN LISTS PTD_CPU_VARIANTS)
   list(APPEND PTD_CPU_DEFINITIONS PTD_HAVE_${VARIANT})
   if(cpu_kernel_sources)
     add_library(kernels_${variant} OBJECT ${cpu_kernel_sources})
-    target_include_directories(kernels_${variant} PRIVATE csrc)
+    target_include_directories(kernels_${variant} PRIVATE csrc/cpu csrc)
     target_compile_definitions(kernels_${variant} PRIVATE PTD_ISA=${variant})
     target_compile_options(kernels_${variant} PRIVATE ${kernel_flags} ${flags_${variant}}
                                                       ${sanitize_flags})
@@ -51,6 +54,7 @@ foreach(variant IN LISTS PTD_CPU_VARIANTS)
 endforeach()
 
 ptd_ops_library(_ops_cpu ${cpu_sources} ${kernel_objects} ${sanitize_sources})
+target_include_directories(_ops_cpu PRIVATE csrc/cpu)
 target_compile_definitions(_ops_cpu PRIVATE ${PTD_CPU_DEFINITIONS})
 target_compile_options(_ops_cpu PRIVATE ${sanitize_flags})
 target_link_options(_ops_cpu PRIVATE ${sanitize_flags} ${sanitize_link_flags})

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "build_info.h"
-#include "cpu/isa.h"
+#include "cpu/simd/isa.h"
 
 namespace py = pybind11;
 

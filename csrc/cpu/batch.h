@@ -1,7 +1,7 @@
 // The transition T(x) of a batch of samples, as every CPU kernel takes it.
 #pragma once
 
-#include "sign_table.h"
+#include "row_sums/sign_table.h"
 #include "views.h"
 
 namespace ptd {
@@ -40,7 +40,7 @@ struct Gradients {
   T* columns;      // [C, R, C]
   T* slack;        // [C, C] transposed
   // [N, C] or nullptr: where the losses leave what rows of the matrix take from the gradient of
-  // slack, for sign_table.h, instead of taking it off themselves.
+  // slack, for row_sums/sign_table.h, instead of taking it off themselves.
   T* row_grad;
 };
 

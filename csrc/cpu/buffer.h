@@ -1,7 +1,7 @@
 // Working memory from torch's allocator, where profilers see it.
 #pragma once
 
-#include "../tensor.h"
+#include "tensor.h"
 
 namespace ptd {
 

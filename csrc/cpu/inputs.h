@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "../check.h"
-#include "../layout.h"
 #include "buffer.h"
+#include "check.h"
 #include "kernels.h"
+#include "layout.h"
 
 namespace ptd {
 

@@ -1,11 +1,11 @@
 // Compiled once per instruction set, with PTD_ISA naming it.
 #include "kernels.h"
 
+#include "column/loss_kernels.h"
 #include "layout_kernels.h"
-#include "loss_kernels.h"
-#include "posterior_kernels.h"
-#include "project_kernels.h"
-#include "sign_table_kernels.h"
+#include "matrix/noisy_posterior_kernels.h"
+#include "row_sums/sign_table_kernels.h"
+#include "simplex/project_transition_rows.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -2,8 +2,8 @@
 // [begin, end) and is called from several threads on ranges of its own.
 #pragma once
 
-#include "../math/loss_terms.h"
 #include "batch.h"
+#include "math/loss_terms.h"
 #include "views.h"
 
 namespace ptd {
@@ -87,7 +87,7 @@ struct Kernels {
                          T* grad_softmax,   // [N, C] or nullptr
                          T* grad_weights);  // [N, R] or nullptr
 
-  // For sign_table.h. A table is filled for its own rows; bounds are of all samples.
+  // For row_sums/sign_table.h. A table is filled for its own rows; bounds are of all samples.
   static int64_t sign_scratch_size(const Batch<T>& batch) {
     return (batch.parts + 16 + 1) * kSignSamples;
   }

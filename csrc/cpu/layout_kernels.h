@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "batch.h"
-#include "simd.h"
+#include "simd/simd.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "inline.h"
+#include "simd/inline.h"
 #include "views.h"
 
 namespace ptd {

@@ -1,6 +1,6 @@
 // The kernel table for this machine.
-#include "isa.h"
 #include "kernels.h"
+#include "simd/isa.h"
 
 namespace ptd {
 

@@ -4,9 +4,9 @@
 // way as one, which hides their latency.
 #pragma once
 
-#include "../math/simplex.h"
-#include "simd.h"
-#include "simplex_tile.h"
+#include "math/simplex.h"
+#include "simd/simd.h"
+#include "simplex/tile.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -5,10 +5,10 @@
 // columns it is working on.
 #pragma once
 
-#include "../math/revision.h"
 #include "batch.h"
+#include "math/revision.h"
 #include "rows.h"
-#include "simd.h"
+#include "simd/simd.h"
 
 namespace ptd {
 namespace PTD_ISA {

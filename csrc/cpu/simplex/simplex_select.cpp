@@ -1,6 +1,6 @@
 // The table of kernels on the simplex for this machine.
-#include "isa.h"
-#include "simplex_table.h"
+#include "simd/isa.h"
+#include "simplex/simplex_table.h"
 
 namespace ptd {
 

@@ -2,7 +2,7 @@
 // square root, then M^-1 = L^-T D^-1 L^-1. All matrices are [R, R] vectors, row after row.
 #pragma once
 
-#include "simd.h"
+#include "simd/simd.h"
 
 namespace ptd {
 namespace PTD_ISA {

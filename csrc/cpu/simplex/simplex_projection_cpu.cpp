@@ -1,9 +1,9 @@
-#include "../simplex_projection.h"
+#include "simplex_projection.h"
 
 #include <torch/csrc/stable/library.h>
 
 #include "inputs.h"
-#include "simplex_table.h"
+#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace {

@@ -10,7 +10,7 @@
 //   dL/dslack = sum_n dL/dM,   dL/dP^j = sum_n h_j dL/dM,   dL/dh_j = <P^j, dL/dM>.
 #pragma once
 
-#include "column.h"
+#include "transition_columns.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../gradient_tensors.h"
-#include "row_sums.h"
+#include "gradient_tensors.h"
+#include "row_sums/row_sums.h"
 
 namespace ptd {
 

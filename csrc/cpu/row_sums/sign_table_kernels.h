@@ -6,9 +6,9 @@
 
 #include <float.h>
 
+#include "gradients/spread.h"
 #include "layout_kernels.h"
-#include "sign_table.h"
-#include "spread.h"
+#include "row_sums/sign_table.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "simplex_strip.h"
+#include "simplex/strip.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -1,11 +1,11 @@
-#include "../simplex_least_squares.h"
+#include "simplex_least_squares.h"
 
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
 
 #include "inputs.h"
-#include "simplex_table.h"
+#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace {

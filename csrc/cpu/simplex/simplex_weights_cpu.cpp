@@ -1,11 +1,11 @@
-#include "../simplex_weights.h"
+#include "simplex_weights.h"
 
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
 
 #include "inputs.h"
-#include "simplex_table.h"
+#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "inline.h"
+#include "simd/inline.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>

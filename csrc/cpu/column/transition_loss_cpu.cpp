@@ -1,9 +1,9 @@
-#include "../transition_loss.h"
+#include "transition_loss.h"
 
 #include <torch/csrc/stable/library.h>
 
-#include "gradients.h"
-#include "loss_args.h"
+#include "column/loss_args.h"
+#include "gradients/gradients.h"
 
 namespace ptd {
 namespace {

@@ -1,8 +1,8 @@
 // Compiled once per instruction set, with PTD_ISA naming it.
-#include "simplex_least_squares_columns.h"
-#include "simplex_projection_rows.h"
-#include "simplex_table.h"
-#include "simplex_weights_rows.h"
+#include "simplex/simplex_least_squares_columns.h"
+#include "simplex/simplex_projection_rows.h"
+#include "simplex/simplex_table.h"
+#include "simplex/simplex_weights_rows.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -1,4 +1,4 @@
-#include "../project_transition.h"
+#include "project_transition.h"
 
 #include <torch/csrc/stable/library.h>
 

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "simplex_strip.h"
-#include "simplex_table.h"
+#include "simplex/simplex_table.h"
+#include "simplex/strip.h"
 
 namespace ptd {
 namespace PTD_ISA {

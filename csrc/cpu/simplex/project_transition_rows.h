@@ -1,8 +1,8 @@
 // Rows of a matrix, clamped at zero and divided by their sum.
 #pragma once
 
-#include "../math/revision.h"
-#include "simd.h"
+#include "math/revision.h"
+#include "simd/simd.h"
 
 namespace ptd {
 namespace PTD_ISA {

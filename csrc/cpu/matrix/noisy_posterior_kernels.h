@@ -1,8 +1,8 @@
 // P(noisy label | x) = T(x)^T g, which needs every column of T(x), one after another.
 #pragma once
 
+#include "column/loss_kernels.h"
 #include "kernels.h"
-#include "loss_kernels.h"
 
 namespace ptd {
 namespace PTD_ISA {

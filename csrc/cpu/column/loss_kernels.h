@@ -1,10 +1,10 @@
 // The transition losses and the clean posterior: all that reads one column of T(x) per sample.
 #pragma once
 
+#include "column/softmax.h"
+#include "gradients/spread.h"
 #include "kernels.h"
-#include "sign_table_kernels.h"
-#include "softmax.h"
-#include "spread.h"
+#include "row_sums/sign_table_kernels.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -6,7 +6,7 @@
 // zero; x above the largest exponent saturates instead of overflowing; NaN stays NaN.
 #pragma once
 
-#include "simd.h"
+#include "simd/simd.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -1,8 +1,8 @@
-#include "../noisy_posterior.h"
+#include "noisy_posterior.h"
 
 #include <torch/csrc/stable/library.h>
 
-#include "gradients.h"
+#include "gradients/gradients.h"
 
 namespace ptd {
 namespace {

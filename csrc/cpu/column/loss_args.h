@@ -1,8 +1,8 @@
 // The arguments of what reads the column of a label: the losses and the clean posterior.
 #pragma once
 
-#include "../transition_loss.h"
 #include "inputs.h"
+#include "transition_loss.h"
 
 namespace ptd {
 

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "ldl.h"
-#include "simplex_table.h"
+#include "simplex/ldl.h"
+#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -1,7 +1,7 @@
 // Transposition in tiles of four by four, which stay in registers.
 #pragma once
 
-#include "simd.h"
+#include "simd/simd.h"
 
 namespace ptd {
 namespace PTD_ISA {

@@ -1,8 +1,8 @@
 // Softmax sums of a row of logits, alone and against a column of T(x).
 #pragma once
 
-#include "../math/loss_terms.h"
-#include "exp.h"
+#include "math/loss_terms.h"
+#include "simd/exp.h"
 
 namespace ptd {
 namespace PTD_ISA {
