@@ -6,6 +6,9 @@
 #include "matrix/noisy_posterior_kernels.h"
 #include "row_sums/sign_table_kernels.h"
 #include "simplex/project_transition_rows.h"
+#include "simplex/simplex_least_squares_columns.h"
+#include "simplex/simplex_projection_rows.h"
+#include "simplex/simplex_weights_rows.h"
 
 namespace ptd {
 namespace PTD_ISA {
@@ -26,8 +29,15 @@ const Kernels<T>& table() {
       .fill_sign_table = fill_sign_table<T>,
       .row_sums_by_sign = row_sums_by_sign<T>,
       .slack_gradient_by_sign = slack_gradient_by_sign<T>,
-      .project = project<T>,
-      .project_backward = project_backward<T>,
+      .project_transition = project_transition<T>,
+      .project_transition_backward = project_transition_backward<T>,
+      .simplex_projection_scratch = simplex_projection_scratch<T>,
+      .simplex_projection = simplex_projection<T>,
+      .simplex_projection_backward = simplex_projection_backward<T>,
+      .simplex_weights_scratch = simplex_weights_scratch<T>,
+      .simplex_weights = simplex_weights<T>,
+      .simplex_least_squares_scratch = InteriorPoint<T>::scratch,
+      .simplex_least_squares = simplex_least_squares<T>,
   };
   return kTable;
 }

@@ -1,9 +1,10 @@
-// The CPU kernels, one table per instruction set and accumulation type. Each handles samples
-// [begin, end) and is called from several threads on ranges of its own.
+// The CPU kernels, one table per instruction set and accumulation type. Each handles samples, or
+// rows, [begin, end) and is called from several threads on ranges of its own.
 #pragma once
 
 #include "batch.h"
 #include "math/loss_terms.h"
+#include "simplex/problems.h"
 #include "views.h"
 
 namespace ptd {
@@ -99,11 +100,25 @@ struct Kernels {
                                  const T* row_grad,  // [count, C]
                                  T* scratch, T* grad_slack);
 
-  void (*project)(const T* matrix, int64_t begin, int64_t end, int64_t classes,
-                  T* projected);  // rows [begin, end) of [rows, C]
+  void (*project_transition)(const T* matrix, int64_t begin, int64_t end, int64_t classes,
+                             T* projected);  // rows [begin, end) of [rows, C]
 
-  void (*project_backward)(const T* matrix, const T* grad, int64_t begin, int64_t end,
-                           int64_t classes, T* grad_matrix);
+  void (*project_transition_backward)(const T* matrix, const T* grad, int64_t begin, int64_t end,
+                                      int64_t classes, T* grad_matrix);
+
+  // Each *_scratch is how many numbers, of type T, one call of the kernel after it may use.
+  int64_t (*simplex_projection_scratch)(int64_t parts);
+  void (*simplex_projection)(const T* x, int64_t begin, int64_t end, int64_t parts, T* scratch,
+                             T* projected);  // rows [begin, end) of [N, R]
+
+  void (*simplex_projection_backward)(const T* grad, const T* projected, int64_t begin, int64_t end,
+                                      int64_t parts, T* grad_x);
+
+  int64_t (*simplex_weights_scratch)(int64_t parts);
+  void (*simplex_weights)(const WeightProblem<T>&, int64_t begin, int64_t end, T* scratch);
+
+  int64_t (*simplex_least_squares_scratch)(int64_t parts, int64_t columns);
+  void (*simplex_least_squares)(const LeastSquaresProblem<T>&, T* scratch);
 };
 
 // For the instruction set of this machine.

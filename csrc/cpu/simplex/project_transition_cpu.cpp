@@ -11,17 +11,17 @@ struct ProjectTransitionCpu {
   template <class T>
   static void forward(const Tensor& matrix, const Tensor& projected) {
     for_rows(matrix, [&](int64_t begin, int64_t end, int64_t classes) {
-      kernels<T>().project(static_cast<const T*>(matrix.data_ptr()), begin, end, classes,
-                           static_cast<T*>(projected.data_ptr()));
+      kernels<T>().project_transition(static_cast<const T*>(matrix.data_ptr()), begin, end, classes,
+                                      static_cast<T*>(projected.data_ptr()));
     });
   }
 
   template <class T>
   static void backward(const Tensor& grad, const Tensor& matrix, const Tensor& grad_matrix) {
     for_rows(matrix, [&](int64_t begin, int64_t end, int64_t classes) {
-      kernels<T>().project_backward(static_cast<const T*>(matrix.data_ptr()),
-                                    static_cast<const T*>(grad.data_ptr()), begin, end, classes,
-                                    static_cast<T*>(grad_matrix.data_ptr()));
+      kernels<T>().project_transition_backward(static_cast<const T*>(matrix.data_ptr()),
+                                               static_cast<const T*>(grad.data_ptr()), begin, end,
+                                               classes, static_cast<T*>(grad_matrix.data_ptr()));
     });
   }
 

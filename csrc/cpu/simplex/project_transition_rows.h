@@ -18,7 +18,8 @@ PTD_INLINE T clamped_sum(const T* row, int64_t classes) {
 }
 
 template <class T>
-void project(const T* matrix, int64_t begin, int64_t end, int64_t classes, T* projected) {
+void project_transition(const T* matrix, int64_t begin, int64_t end, int64_t classes,
+                        T* projected) {
   const T uniform = T(1) / T(classes);
   for (int64_t r = begin; r < end; ++r) {
     const T* row = matrix + r * classes;
@@ -32,8 +33,8 @@ void project(const T* matrix, int64_t begin, int64_t end, int64_t classes, T* pr
 
 // dM_k = [M_k > 0] (G_k - sum_l G_l T_l) / r
 template <class T>
-void project_backward(const T* matrix, const T* grad, int64_t begin, int64_t end, int64_t classes,
-                      T* grad_matrix) {
+void project_transition_backward(const T* matrix, const T* grad, int64_t begin, int64_t end,
+                                 int64_t classes, T* grad_matrix) {
   for (int64_t r = begin; r < end; ++r) {
     const T* row = matrix + r * classes;
     const T* g = grad + r * classes;

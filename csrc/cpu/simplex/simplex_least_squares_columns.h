@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "simplex/ldl.h"
-#include "simplex/simplex_table.h"
+#include "simplex/problems.h"
 
 namespace ptd {
 namespace PTD_ISA {

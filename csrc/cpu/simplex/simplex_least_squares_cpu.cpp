@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "inputs.h"
-#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace {
@@ -18,8 +17,9 @@ Tensor simplex_least_squares_cpu(Tensor gram, Tensor right) {
   const Tensor matrices = torch::stable::contiguous(gram);
   return map_rows(right, [&]<class T>(const Tensor& linear, const Tensor& rows) {
     const int64_t problems = right.size(0), parts = right.size(1), columns = right.size(2);
-    const SimplexKernels<double>& kernels = simplex_kernels<double>();
-    const int64_t bytes = Buffer::bytes_for<double>(kernels.least_squares_scratch(parts, columns));
+    const Kernels<double>& table = kernels<double>();
+    const int64_t bytes =
+        Buffer::bytes_for<double>(table.simplex_least_squares_scratch(parts, columns));
     const double r = double(parts);
     const double work = kUsualSteps * double(columns) * r * r * (r / 2 + 5);
     const Ranges ranges(problems, work, std::max<int64_t>(1, kScratchBytes / bytes), 1);
@@ -34,7 +34,7 @@ Tensor simplex_least_squares_cpu(Tensor gram, Tensor right) {
             .right = static_cast<const double*>(linear.data_ptr()) + at,
             .rows = static_cast<double*>(rows.data_ptr()) + at,
         };
-        kernels.least_squares(problem, reinterpret_cast<double*>(scratch.data()));
+        table.simplex_least_squares(problem, reinterpret_cast<double*>(scratch.data()));
       }
     });
   });

@@ -3,7 +3,6 @@
 #include <torch/csrc/stable/library.h>
 
 #include "inputs.h"
-#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace {
@@ -15,12 +14,13 @@ struct SimplexProjectionCpu {
   template <class T>
   static void forward(const Tensor& x, const Tensor& projected) {
     const int64_t parts = x.size(-1);
-    const SimplexKernels<T>& kernels = simplex_kernels<T>();
+    const Kernels<T>& table = kernels<T>();
     const Ranges ranges(x.numel() / parts, kWorkPerEntry * double(parts));
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
-      Buffer scratch(Buffer::bytes_for<T>(kernels.project_scratch(parts)));
-      kernels.project(static_cast<const T*>(x.data_ptr()), begin, end, parts,
-                      reinterpret_cast<T*>(scratch.data()), static_cast<T*>(projected.data_ptr()));
+      Buffer scratch(Buffer::bytes_for<T>(table.simplex_projection_scratch(parts)));
+      table.simplex_projection(static_cast<const T*>(x.data_ptr()), begin, end, parts,
+                               reinterpret_cast<T*>(scratch.data()),
+                               static_cast<T*>(projected.data_ptr()));
     });
   }
 
@@ -29,9 +29,9 @@ struct SimplexProjectionCpu {
     const int64_t parts = projected.size(-1);
     const Ranges ranges(projected.numel() / parts, 4.0 * double(parts));
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
-      simplex_kernels<T>().project_backward(static_cast<const T*>(grad.data_ptr()),
-                                            static_cast<const T*>(projected.data_ptr()), begin, end,
-                                            parts, static_cast<T*>(grad_x.data_ptr()));
+      kernels<T>().simplex_projection_backward(static_cast<const T*>(grad.data_ptr()),
+                                               static_cast<const T*>(projected.data_ptr()), begin,
+                                               end, parts, static_cast<T*>(grad_x.data_ptr()));
     });
   }
 };

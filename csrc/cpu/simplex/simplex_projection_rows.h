@@ -12,7 +12,7 @@ namespace PTD_ISA {
 constexpr int64_t kLongestStripRow = 256;
 
 template <class T>
-int64_t simplex_project_scratch(int64_t parts) {
+int64_t simplex_projection_scratch(int64_t parts) {
   return parts > kLongestStripRow ? 0 : parts * kStrip<T>;
 }
 
@@ -70,8 +70,8 @@ PTD_INLINE void project_long_row(const T* x,    // [R]
 }
 
 template <class T>
-void simplex_project(const T* x, int64_t begin, int64_t end, int64_t parts, T* scratch,
-                     T* projected) {
+void simplex_projection(const T* x, int64_t begin, int64_t end, int64_t parts, T* scratch,
+                        T* projected) {
   if (parts > kLongestStripRow) {
     for (int64_t n = begin; n < end; ++n) {
       project_long_row(x + n * parts, projected + n * parts, parts);
@@ -88,8 +88,8 @@ void simplex_project(const T* x, int64_t begin, int64_t end, int64_t parts, T* s
 
 // dx = [p > 0] (g - mean of g over the support), and NaN where p is NaN.
 template <class T>
-void simplex_project_backward(const T* grad, const T* projected, int64_t begin, int64_t end,
-                              int64_t parts, T* grad_x) {
+void simplex_projection_backward(const T* grad, const T* projected, int64_t begin, int64_t end,
+                                 int64_t parts, T* grad_x) {
   for (int64_t row = begin; row < end; ++row) {
     const T *g = grad + row * parts, *p = projected + row * parts;
     T* out = grad_x + row * parts;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "inputs.h"
-#include "simplex/simplex_table.h"
 
 namespace ptd {
 namespace {
@@ -32,18 +31,18 @@ WeightProblem<T> problem_of(const WeightProblems& all, const Tensor& weights, in
 struct SimplexWeightsCpu {
   template <class T>
   static void solve(const WeightProblems& all, const Tensor& weights) {
-    const SimplexKernels<T>& kernels = simplex_kernels<T>();
+    const Kernels<T>& table = kernels<T>();
     const int64_t batch = all.sizes.batch, rows = all.sizes.rows;
     const double parts = double(all.sizes.parts);
     // The rows of all problems in one sequence, so that threads divide them evenly.
     const Ranges ranges(batch * rows, double(all.steps + 1) * parts * (parts + 15));
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
-      Buffer scratch(Buffer::bytes_for<T>(kernels.weights_scratch(all.sizes.parts)));
+      Buffer scratch(Buffer::bytes_for<T>(table.simplex_weights_scratch(all.sizes.parts)));
       while (begin < end) {
         const int64_t which = begin / rows, first = which * rows;
         const int64_t stop = std::min(end, first + rows);
-        kernels.weights(problem_of<T>(all, weights, which), begin - first, stop - first,
-                        reinterpret_cast<T*>(scratch.data()));
+        table.simplex_weights(problem_of<T>(all, weights, which), begin - first, stop - first,
+                              reinterpret_cast<T*>(scratch.data()));
         begin = stop;
       }
     });

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "simplex/simplex_table.h"
+#include "simplex/problems.h"
 #include "simplex/strip.h"
 
 namespace ptd {
