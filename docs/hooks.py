@@ -1,4 +1,4 @@
-"""What mkdocs does not do by itself: tables from settings and benchmarks, roles of docstrings."""
+"""Additions to mkdocs: tables from settings and benchmarks, roles of docstrings."""
 
 import csv
 import re

@@ -36,7 +36,7 @@ def test_accuracy(network):
     return (network(images[test]).argmax(1) == clean[test]).float().mean().item()
 
 
-# What everybody does. It is also where the estimate of T(x) comes from.
+# The usual training, by cross entropy. Its network also gives the estimate of T(x).
 plain = train_network(lambda logits, batch: cross_entropy(logits, noisy_labels[batch]), 20)
 with torch.no_grad():
     features = plain[0](images[train])

@@ -9,7 +9,7 @@ DESCRIPTION = "Learning from labels that are wrong in ways that depend on the in
 EXAMPLES = """\
 examples:
   ptd-ext labels data.csv --label species    which labels are wrong, and what they should be
-  ptd-ext train             PTD against cross entropy on noisy digits, in about a minute
+  ptd-ext train             PTD against cross entropy on noisy digits, in some seconds
   ptd-ext train --help      every setting, data set and method of a run
   ptd-ext compare --methods CE Forward PTD-F --seeds 3
   ptd-ext reproduce fashion_mnist --seeds 5 --rates 10 20 30 40 50 --preset fast

@@ -1,4 +1,4 @@
-"""What the scripts beside this one train on: noisy digits with an estimate of T(x)."""
+"""The data of the scripts beside this one: noisy digits with an estimate of T(x)."""
 
 from typing import NamedTuple
 

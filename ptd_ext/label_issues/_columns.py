@@ -14,7 +14,7 @@ _MOST_CATEGORIES = 200
 
 
 def is_frame(X: Any) -> bool:  # noqa: N803
-    """Whether X is a data frame, of pandas or of a library that looks like it."""
+    """True if X is a data frame, of pandas or of a library that looks like it."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
 
 
@@ -32,7 +32,7 @@ class Columns:
 
     @classmethod
     def fit(cls, frame: Any) -> Columns:
-        """Which columns are numeric, and which values the others have."""
+        """Find out which columns are numeric, and which values the others have."""
         if len(frame.columns) == 0 or len(frame) == 0:
             raise ValueError(f"X must have rows and columns; got {list(frame.shape)}.")
         names: list[str] = []

@@ -116,7 +116,7 @@ def _from_neighbours(
 
 
 def _against_chance(probabilities: Tensor, codes: Tensor) -> tuple[bool, list[str], dict[str, str]]:
-    """Whether the model predicts given labels better than always the most frequent one."""
+    """True if the model predicts given labels better than always naming the most frequent one."""
     right = (probabilities.argmax(1) == codes).double().mean().item()
     frequent = torch.bincount(codes).max().item() / len(codes)
     error = (frequent * (1 - frequent) / len(codes)) ** 0.5

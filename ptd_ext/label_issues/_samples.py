@@ -20,7 +20,7 @@ _SMALLEST_SIDE = 96  # pixels of a picture on the page
 
 
 def show_rows(X: Any) -> Callable[[int], Sample]:  # noqa: N803
-    """What to show of the row at a position: a picture of an image, else its first values."""
+    """Return a function that shows a row: a picture of an image, else its first values."""
 
     def show(row: int) -> Sample:
         item = X[row] if isinstance(X, Dataset) else None

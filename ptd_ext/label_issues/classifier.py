@@ -260,7 +260,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = from_dataset(X)[0]  # noqa: N806
         return self.encoder_.encode(self._features(X))
 
-    # What was learned.
+    # Results of the fit.
 
     def _keep(self, best: Trained) -> None:
         # Rows are predicted in float64, so that a row's result does not depend on its batch.
@@ -290,7 +290,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _judgement(
         self, best: Trained, codes: Tensor, held_out: int
     ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
-        """Whether the warm-up is clearly better than chance, and what to say if it is not."""
+        """Check that the warm-up is clearly better than chance; if not, also return a warning."""
         frequent = torch.bincount(codes).max().item() / len(codes)
         error = (frequent * (1 - frequent) / held_out) ** 0.5
         facts = {

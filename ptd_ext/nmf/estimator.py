@@ -218,7 +218,7 @@ class SimplexNMF(Params):
         return parts.to(rows.device, rows.dtype)
 
     def _threads(self, rows: int, features: int) -> int:
-        """So many threads pay for a pass over the rows."""
+        """The number of threads that pay for a pass over the rows."""
         products, steps = 2 * features, (self.inner_steps + 1) * (self.n_parts + 15)
         return threads_for(rows * self.n_parts * (products + steps))
 

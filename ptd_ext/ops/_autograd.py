@@ -70,7 +70,7 @@ def _backward(
 
 
 def _context(op: FusedOp) -> tuple[Callable[..., None], Callable[..., None], Callable[..., Any]]:
-    """What the operator and its backward operator save, and the latter's gradient."""
+    """Return `setup_context` of the operator and of its backward, and the latter's gradient."""
     count = len(op.tensors)
 
     def setup(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:

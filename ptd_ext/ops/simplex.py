@@ -54,7 +54,7 @@ def simplex_weights(
     Args:
         gram: G, […, R, R], symmetric and positive semi-definite; R at most 256.
         linear: b, […, N, R], with the leading dimensions of ``gram``; float32 or float64.
-            Where it is −∞ there is no weight; NaN and +∞ make their row NaN.
+            An entry of −∞ gets no weight; NaN and +∞ make their row NaN.
         start: […, N, R], where to start from; the centre of the simplex by default. Rows are
             projected onto the simplex first.
         steps: the most steps that a row makes.

@@ -83,8 +83,8 @@ def _interior_point(gram: Tensor, right: Tensor) -> Tensor:
             break
         matrices = gram[:, None] + torch.diag_embed((signs / rows + floor).transpose(1, 2))
         factor, failed = torch.linalg.cholesky_ex(matrices)  # [P, K, R, R]
-        # Where rounding has made a singular G indefinite its problem stays as it is; any factor
-        # will do for it, but not the unfinished one, whose zeros cholesky_inverse raises for.
+        # A problem whose singular G became indefinite by rounding stays as it is. Any factor will
+        # do for it but the unfinished one, for whose zeros cholesky_inverse raises.
         factor = torch.where((failed == 0)[..., None, None], factor, eye)
         running &= (failed == 0).all(1)[:, None, None]
         residuals = gram @ rows - right - sums - signs, 1 - rows.sum(2, keepdim=True)

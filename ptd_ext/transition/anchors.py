@@ -1,8 +1,8 @@
 """Anchors: samples that almost certainly belong to a class, found in the noisy posterior.
 
-Where P(Y = i | x) = 1, the noisy posterior P(Ȳ | x) is row i of T(x) (Eq. 3). Of the samples at
-hand, those with a large P(Ȳ = i | x) come nearest to that; the very largest are often outliers, so
-the default rule takes a band of percentiles below them.
+If P(Y = i | x) = 1, the noisy posterior P(Ȳ | x) is row i of T(x) (Eq. 3). Samples with a large
+P(Ȳ = i | x) come nearest to that. Those with the very largest are often outliers, so the default
+rule takes a band of percentiles below them.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def find_anchors(
         noisy_posterior: P(Ȳ | x), as :func:`combine_posteriors` takes it: one [N, C], several to be
             averaged, or (ids, posterior) pairs of cross-fitting folds. It may be larger than
             memory: a memory map [N, C], batches such as a DataLoader, or a function that returns an
-            iterator of batches. Then a batch is held, and of each class the samples from band[0]
-            on.
+            iterator of batches. Then only one batch is held at a time, and for each class the
+            samples above the percentile band[0].
         ids: of the N samples; by default 0 … N−1.
         rule: how to choose the anchors of class i.
 
@@ -133,7 +133,7 @@ def anchor_positions(anchors: Anchors | Sequence[Any], ids: Tensor, classes: int
 
 
 def _ranks(rule: str, low: float, high: float, count: int, samples: int) -> Tensor:
-    """Of the anchors among all samples by rising posterior, 0 … N−1."""
+    """The ranks, 0 … N−1, of the anchors among all samples sorted by rising posterior."""
     last = samples - 1
     if rule == "argmax":
         return torch.arange(max(samples - count, 0), samples)
@@ -159,7 +159,7 @@ class _Largest:
         self._least = -math.inf  # below it nothing is among the largest any more
 
     def add(self, values: Tensor, samples: Tensor) -> None:
-        """Values [n] of the samples at these positions."""
+        """Add the values [n] of the samples at these positions."""
         if self._least > -math.inf:
             kept = (values >= self._least).nonzero()[:, 0]
             values, samples = values[kept], samples[kept]
@@ -172,7 +172,7 @@ class _Largest:
             self._values[-1] = values.clone()  # of a batch that is not to stay
 
     def rising(self) -> Tensor:
-        """Positions of their samples, by rising value and id."""
+        """Return the positions of the samples, by rising value and id."""
         self._drop()
         values, samples = self._values[0], self._samples[0]
         by_id = self._ids[samples].argsort()
@@ -192,6 +192,6 @@ class _Largest:
 def _kth_largest(values: Tensor, k: int) -> float:
     rank = len(values) - k
     if values.device.type == "cpu":
-        # Several times as fast as torch's.
+        # NumPy's partition is several times as fast as torch's kthvalue.
         return float(np.partition(values.numpy(), rank)[rank])
     return values.kthvalue(rank + 1).values.item()

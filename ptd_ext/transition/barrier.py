@@ -22,7 +22,7 @@ _SMALLEST_MEAN = 1e-30  # of a class in a batch: its reciprocal is still a float
 
 
 class ClassBarrier(nn.Module):
-    r"""Of the mean prediction ḡ of a batch: Σ strength_c · relu(floor_c − log ḡ_c).
+    r"""The penalty Σ strength_c · relu(floor_c − log ḡ_c) on the mean prediction ḡ of a batch.
 
     Without a prior, with p the shares of the noisy labels, that is
     weight · Σ p_c · relu(log(p_c / 2) − log ḡ_c). With a known prior π it is
@@ -31,8 +31,8 @@ class ClassBarrier(nn.Module):
     Args:
         shares: p, [C].
         class_prior: None for unknown, "uniform", or π [C].
-        weight: without a prior.
-        prior_weight: with one.
+        weight: of the penalty without a prior.
+        prior_weight: of the divergence from a known prior.
     """
 
     marginal: Tensor  # [C], the running mean of predictions, for batches of few samples

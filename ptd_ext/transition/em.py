@@ -42,7 +42,7 @@ class TransitionEM(nn.Module):
         off = (1 − base_share) · rownorm(S without its diagonal) + base_share · base
         rᵢ = min(ρ, 1 / (1 + maxₖ offᵢₖ))              the diagonal stays the largest entry
         T = diag(1 − r) + r · off
-        loss = forward loss through T + what keeps classes from dying
+        loss = forward loss through T + a term that keeps classes from dying
 
     The last term, with ḡ the mean prediction of the batch and p the shares of the noisy labels, is
     barrier · Σ p_c · relu(log(p_c / 2) − log ḡ_c), or prior_weight · KL(π ‖ ḡ) for a class prior π
@@ -50,18 +50,18 @@ class TransitionEM(nn.Module):
 
     Args:
         noisy_labels: of the whole training set, [N]: N and the shares of the labels.
-        noise_rate: ρ, kept within 0.02 to 0.8. One minus the best accuracy of a network on noisy
-            validation data is right, or the `noise_rate` of :func:`ptd_ext.neighbour_transition`.
-            A rate that is too high by 0.1 does no harm.
+        noise_rate: ρ, clamped to 0.02 … 0.8. Take one minus the best accuracy of a network on noisy
+            validation data, or the `noise_rate` of :func:`ptd_ext.neighbour_transition`. A rate
+            that is too high by 0.1 does no harm.
         classes: C; by default the largest label plus one.
         class_prior: shares of the clean classes: None for unknown, "uniform", or [C].
         barrier: weight of the term that keeps classes alive where no prior is known.
         prior_weight: weight of the divergence from a known prior.
-        base: a matrix [C, C] that the off-diagonal of T starts from and is drawn to, such as the
-            `transition` of :func:`ptd_ext.neighbour_transition`; uniform by default.
-        base_share: how much of the off-diagonal is the base's.
-        hold_diagonal: whether ρ is held. Otherwise every row has the rate that its counts have,
-            which a network that still learns draws to too little noise.
+        base: a matrix [C, C] that the off-diagonal of T starts from and is drawn to, such as
+            `base()` of :func:`ptd_ext.neighbour_transition`'s result; uniform by default.
+        base_share: share of the base in the off-diagonal of T.
+        hold_diagonal: whether ρ is held. Otherwise every row has the rate of its own counts,
+            which drifts to too little noise while the network learns.
         window: samples that the counts go back over; by default min(N/4, 50·C²).
         over_ranks: sum counts over the ranks of `torch.distributed` where it is initialised, for
             loops in which each rank has batches of its own.

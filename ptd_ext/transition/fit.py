@@ -82,7 +82,7 @@ def fit_part_transitions(
 
 
 class _ClassFits(NamedTuple):
-    """What is known of the fits of P classes."""
+    """Residuals and singular values of the fits of P classes."""
 
     kkt_residual: Tensor  # [P]
     residual: Tensor  # [P]
@@ -101,7 +101,7 @@ def _chunks(counts: list[int], classes: int) -> Iterator[slice]:
 
 
 def _threads(anchors: int, problems: int, parts: int, classes: int) -> int:
-    """So many threads pay: for the products, and for some twenty steps of the solver."""
+    """The number of threads that pay for the products and some twenty steps of the solver."""
     steps = 20 * problems * parts * (parts / 2 + 5)
     return threads_for(parts * classes * (anchors + steps))
 

@@ -37,11 +37,12 @@ class LearnedParts:
         parts: P, [R, C, C]; one part, the start, where learning did not help.
         gate: gives a sample its weights h(x).
         weights: h(x) of the samples it was fitted to, [N, R].
+        class_prior: the mean of the posteriors, [C].
         kept_start: whether the class-dependent start was kept.
-        gain: mean log-likelihood of held-out noisy labels over that of the start.
+        gain: mean log-likelihood of held-out noisy labels, less that of the start.
         gain_error: the standard error of the gain.
-        noise_rate: r of the parts, the same in every row; of the start its mean.
-        epochs: how many it took.
+        noise_rate: r of the parts, the same in every row; of a kept start, the mean of its rows.
+        epochs: how many were run.
     """
 
     parts: Tensor = field(repr=False)
@@ -101,8 +102,8 @@ def fit_learned_parts(
         held_out: a share of the samples, or a mask [N] of those to judge by. Samples that the
             network did not train on are best.
         min_gain: how many standard errors the held-out samples must gain for the start to be left.
-        epochs: at most.
-        patience: epochs without a gain that end it.
+        epochs: the largest number of epochs.
+        patience: how many epochs without a gain end the fit.
         batch_size: samples of a step.
         lr: Adam's learning rate.
         gate_penalty: of the squares of V.

@@ -46,10 +46,10 @@ class NeighbourTransition:
     iterations: int
 
     def base(self) -> Tensor:
-        """T with a uniform off-diagonal in rows that are not to be trusted: for `TransitionEM`.
+        """T as `base` of `TransitionEM`: rows that are not to be trusted are uniform off-diagonal.
 
-        Where another label is almost as likely as the right one, in the row or the column of a
-        class, EM may have taken one class for another.
+        If another entry in the row or the column of a class is almost as large as its diagonal, EM
+        may have taken one class for another.
         """
         wrong = self.transition.clone().fill_diagonal_(0.0)
         clear = self.transition.diagonal() > CLEAR * torch.maximum(wrong.amax(0), wrong.amax(1))

@@ -47,13 +47,13 @@ class TransitionSummary:
 def summarise(
     parts: Tensor, class_prior: Tensor, samples: int, weights: Tensor | None = None
 ) -> TransitionSummary:
-    """Of T(x) = Σⱼ hⱼ Pʲ with parts [R, C, C] and weights [N, R]; of one matrix without weights.
+    """Summarise T(x) = Σⱼ hⱼ Pʲ, or without weights the one matrix that `parts` holds.
 
     Args:
-        parts: P.
+        parts: P, [R, C, C].
         class_prior: shares of the clean classes, [C].
-        samples: that the estimate comes from.
-        weights: h(x), or some rows of it.
+        samples: how many the estimate comes from.
+        weights: h(x), [N, R], or some rows of it.
     """
     parts, prior = parts.double(), class_prior.double() / class_prior.double().sum()
     mean, variation = parts.mean(0), 0.0

@@ -1,7 +1,8 @@
-"""How many threads a piece of work uses: no more than pay, and no more than it is told.
+"""How many threads a piece of work uses: no more than pay off, and no more than it is told.
 
-Threads that wait for each other often are a bargain on idle cores only. On a busy core all wait for
-the one that is not running, a time slice every time; so each must have something to do in between.
+Threads that synchronise often pay off on idle cores only. On a busy machine all of them wait, up to
+a time slice at every barrier, for the one that is not running; so each needs enough work between
+two barriers.
 """
 
 from __future__ import annotations

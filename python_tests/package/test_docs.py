@@ -26,6 +26,16 @@ def test_every_method_is_explained():
     assert [name for name in METHODS if name not in table] == []
 
 
+def test_included_scripts_exist():
+    """A line that a formatter has changed is shown as it stands instead of the script."""
+    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
+    included = re.findall(r"^-+8.*", pages, re.MULTILINE)
+    names = [re.fullmatch(r'--8<-- "([^":]+)[:\d]*"', line) for line in included]
+    assert len(names) >= 10
+    assert [line for line, name in zip(included, names, strict=True) if name is None] == []
+    assert [name[1] for name in names if not (ROOT / name[1]).exists()] == []
+
+
 def test_readme_is_short_and_its_links_lead_somewhere():
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 150

@@ -70,7 +70,7 @@ class Gallery:
 def make_gallery(contents: ReportContents, most_samples: int) -> Gallery:
     """The flagged samples, then others for which another label is likelier; at most so many.
 
-    Where nothing is flagged nothing is shown: doubts that are no findings would look like some.
+    If nothing is flagged, nothing is shown: mere doubts would look like findings.
     """
     flags = np.asarray(contents.is_label_issue)
     quality = np.asarray(contents.label_quality, dtype=float)
@@ -133,7 +133,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _formula_like(texts: Sequence[str]) -> bool:
-    """Whether one begins as a formula does; a negative number is none."""
+    """True if a text begins like a spreadsheet formula; a negative number does not count."""
     return any(str(text)[:1] in tuple("=+-@\t\r") and not _is_number(str(text)) for text in texts)
 
 

@@ -26,7 +26,7 @@ DESCRIPTION = """\
 Train a classifier on noisy labels and test it on clean ones.
 
 Without any argument: scikit-learn's digits, 40 % of the labels wrong in ways that depend on the
-image, PTD beside plain cross entropy, on the CPU, in about a minute."""
+image, PTD beside plain cross entropy, on the CPU, in some seconds."""
 
 EXAMPLES = """\
 examples:

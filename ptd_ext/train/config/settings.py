@@ -52,7 +52,7 @@ class Settings:
     noise_input: str = _setting(
         "raw",
         "data",
-        "what instance noise sees: raw values, or values standardised",
+        "values that instance noise depends on: raw, or standardised",
         ("raw", "standardised"),
     )
     noise_file: str = _setting("", "data", "noisy labels from a file of `ptd-ext noise` instead")
@@ -71,15 +71,20 @@ class Settings:
     text_length: int = _setting(0, "data", "news: words of a text; 0: 1000")
     text_headers: str = _setting("", "data", "news: strip, subject or keep header lines")
     validation: float = _setting(0.1, "data", "share of the noisy training set held out")
-    seed: int = _setting(0, "data", "of the noise, the split, the network and the order")
+    seed: int = _setting(0, "data", "seed of the noise, the split, the network and the order")
 
     method: str = _setting("PTD-L", "method", "one of those that `ptd-ext train --list` names")
     against: str = _setting("", "method", "a second method to train on the same data, to compare")
     preset: str = _setting(
-        "fast", "method", "paper: its schedule; fast: minutes on a CPU", ("paper", "fast")
+        "fast",
+        "method",
+        "paper: its networks and schedules; fast: minutes on a CPU",
+        ("paper", "fast"),
     )
     network: str = _setting(
-        "auto", "method", "mlp, lenet5, resnet18, resnet34, resnet50, news_conv, or module:factory"
+        "auto",
+        "method",
+        "linear, mlp, lenet5, resnet18, resnet34, resnet50, news_conv, or module:factory",
     )
     network_weights: str = _setting("", "method", "file of weights that the network starts from")
     select: str = _setting(
@@ -89,28 +94,30 @@ class Settings:
         ("accuracy", "likelihood", "last"),
     )
 
-    epochs: int = _setting(100, "optimiser", "of the main stage")
+    epochs: int = _setting(100, "optimiser", "epochs of the main stage")
     batch_size: int = _setting(128, "optimiser", "samples of a step, over all processes")
-    optimiser: str = _setting("sgd", "optimiser", "of the main stage", ("sgd", "adam"))
+    optimiser: str = _setting("sgd", "optimiser", "optimiser of the main stage", ("sgd", "adam"))
     lr: float = _setting(0.01, "optimiser", "learning rate")
-    momentum: float = _setting(0.9, "optimiser", "of sgd")
-    weight_decay: float = _setting(1e-4, "optimiser", "as torch.optim means it")
+    momentum: float = _setting(0.9, "optimiser", "momentum of sgd")
+    weight_decay: float = _setting(1e-4, "optimiser", "weight decay, as torch.optim defines it")
     schedule: str = _setting(
         "steps",
         "optimiser",
-        "steps: divide at milestones; linear: fall to 0 from decay_from on; constant",
+        "steps: multiply lr by decay at milestones; linear: fall to 0 from decay_from on; constant",
         ("steps", "linear", "constant"),
     )
-    milestones: tuple[int, ...] = _setting((40, 80), "optimiser", "epochs that divide lr")
+    milestones: tuple[int, ...] = _setting(
+        (40, 80), "optimiser", "epochs at which lr is multiplied by decay"
+    )
     decay: float = _setting(0.1, "optimiser", "factor at a milestone")
     decay_from: float = _setting(
         0.4, "optimiser", "share of epochs after which linear decay starts"
     )
     late_beta1: float = _setting(0.1, "optimiser", "Adam's β₁ once linear decay has started")
 
-    parts: int = _setting(10, "transition", "R; methods of one matrix have 1")
+    parts: int = _setting(10, "transition", "number of parts R; methods of one matrix have 1")
     warm_up_epochs: int = _setting(
-        10, "transition", "of cross entropy, to learn P(noisy label | x)"
+        10, "transition", "epochs of cross entropy, to learn P(noisy label | x)"
     )
     posterior_epochs: int = _setting(
         3, "transition", "last epochs that the posterior is averaged over"
@@ -118,10 +125,10 @@ class Settings:
     anchor_rule: str = _setting(
         "band",
         "transition",
-        "as in ptd_ext.find_anchors",
+        "how anchors are chosen, as in ptd_ext.find_anchors",
         ("band", "percentile", "argmax"),
     )
-    anchor_band: tuple[float, ...] = _setting((97.0, 99.0), "transition", "percentiles")
+    anchor_band: tuple[float, ...] = _setting((97.0, 99.0), "transition", "percentiles of the band")
     anchor_count: int = _setting(1000, "transition", "anchors per class, at most")
     ridge: float = _setting(
         RIDGE,
@@ -130,19 +137,23 @@ class Settings:
         "anchors that are of another class",
     )
     nmf_iterations: int = _setting(
-        100, "transition", "largest number, of the factorisation into parts"
+        100, "transition", "largest number of iterations of the factorisation into parts"
     )
     start: str = _setting(
         "auto",
         "transition",
-        "network of the main stage; auto: fresh from a noise rate of fresh_from on, or if unknown",
+        "network of the main stage; auto: fresh if the noise rate is unknown or ≥ fresh_from",
         ("auto", "fresh", "warm"),
     )
-    fresh_from: float = _setting(0.4, "transition", "noise rate that start = auto asks")
+    fresh_from: float = _setting(
+        0.4, "transition", "noise rate from which start = auto trains a fresh network"
+    )
     max_importance: float = _setting(0.0, "transition", "cap on β of reweighting; 0: none")
-    revision_epochs: int = _setting(10, "transition", "of learning ΔT")
-    revision_lr: float = _setting(5e-7, "transition", "Adam's, for the network during revision")
-    slack_lr: float = _setting(1e-4, "transition", "Adam's, for ΔT")
+    revision_epochs: int = _setting(10, "transition", "epochs of learning ΔT")
+    revision_lr: float = _setting(
+        5e-7, "transition", "Adam's learning rate for the network during revision"
+    )
+    slack_lr: float = _setting(1e-4, "transition", "Adam's learning rate for ΔT")
     slack_loss: str = _setting(
         "forward",
         "transition",
@@ -157,7 +168,7 @@ class Settings:
         ("unknown", "uniform"),
     )
     barrier: float = _setting(
-        1.0, "transition", "EM-F, PTD-L: weight of what keeps a class from dying, prior unknown"
+        1.0, "transition", "EM-F, PTD-L: weight of the term that keeps classes alive, prior unknown"
     )
     prior_weight: float = _setting(
         0.3, "transition", "EM-F, PTD-L: weight of the divergence from a known prior"
@@ -169,7 +180,7 @@ class Settings:
         ("uniform", "neighbours"),
     )
     count_base_share: float = _setting(
-        0.4, "transition", "EM-F, PTD-L: how much of the off-diagonal of T that is"
+        0.4, "transition", "EM-F, PTD-L: share of count_base in the off-diagonal of T"
     )
     count_window: int = _setting(
         0, "transition", "EM-F, PTD-L: samples that counts go back over; 0: min(N/4, 50·C²)"
@@ -181,15 +192,19 @@ class Settings:
     min_gain: float = _setting(
         0.0,
         "transition",
-        "PTD-L: standard errors of held-out likelihood that learned parts must gain",
+        "PTD-L: least gain of learned parts in held-out likelihood, in standard errors",
     )
-    learned_epochs: float = _setting(1 / 3, "transition", "PTD-L: of the last stage, in epochs")
-    learned_lr: float = _setting(0.25, "transition", "PTD-L: of the last stage, in units of lr")
+    learned_epochs: float = _setting(
+        1 / 3, "transition", "PTD-L: length of the last stage, as a share of epochs"
+    )
+    learned_lr: float = _setting(
+        0.25, "transition", "PTD-L: learning rate of the last stage, in units of lr"
+    )
 
     forget_rate: float = _setting(
         -1.0, "baselines", "share of a batch left out; -1: the noise rate"
     )
-    ramp_epochs: int = _setting(10, "baselines", "over which that share rises from 0")
+    ramp_epochs: int = _setting(10, "baselines", "epochs over which that share rises from 0")
     disagreement_start: int = _setting(0, "baselines", "epoch from which Co-teaching+ disagrees")
     disagreement_free_steps: int = _setting(
         5000, "baselines", "steps in which Co-teaching+ without disagreement takes the whole batch"
@@ -197,11 +212,11 @@ class Settings:
     joint_lr: float = _setting(0.1, "baselines", "Joint: constant learning rate")
     joint_alpha: float = _setting(1.0, "baselines", "Joint: weight of KL(uniform, mean prediction)")
     joint_beta: float = _setting(0.5, "baselines", "Joint: weight of the entropy")
-    joint_epochs: int = _setting(200, "baselines", "Joint: of the first stage")
+    joint_epochs: int = _setting(200, "baselines", "Joint: epochs of the first stage")
     joint_soft_from: int = _setting(70, "baselines", "Joint: epoch from which labels are soft")
     joint_average: int = _setting(10, "baselines", "Joint: epochs that a soft label averages")
-    joint_final_epochs: int = _setting(120, "baselines", "Joint: of the fresh network")
-    dmi_epochs: int = _setting(100, "baselines", "DMI: after pre-training")
+    joint_final_epochs: int = _setting(120, "baselines", "Joint: epochs of the fresh network")
+    dmi_epochs: int = _setting(100, "baselines", "DMI: epochs after pre-training")
     dmi_lr: float = _setting(1e-6, "baselines", "DMI: learning rate")
     dmi_per_sample: bool = _setting(
         False,
@@ -212,7 +227,9 @@ class Settings:
     dmi_batch_size: int = _setting(256, "baselines", "DMI: samples of a step")
 
     device: str = _setting("auto", "run", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
-    threads: int = _setting(0, "run", "of the CPU; 0: as many as pay for the network and the batch")
+    threads: int = _setting(
+        0, "run", "CPU threads; 0: as many as pay off for the network and the batch"
+    )
     amp: str = _setting("none", "run", "mixed precision", ("none", "float16", "bfloat16"))
     channels_last: bool = _setting(True, "run", "memory format of images")
     compile: str = _setting(
@@ -227,7 +244,7 @@ class Settings:
     checkpoint_steps: int = _setting(0, "run", "checkpoint every so many steps besides each epoch")
     warm_up_cache: str = _setting("", "run", "folder in which runs share warmed-up networks")
     tensorboard: bool = _setting(False, "run", "write TensorBoard's files too")
-    progress: bool = _setting(True, "run", "bars, where the terminal can show them")
+    progress: bool = _setting(True, "run", "show progress bars, where the terminal can")
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():

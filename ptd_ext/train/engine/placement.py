@@ -69,7 +69,7 @@ def build_network(
 ) -> nn.Module:
     """The settings' network on the device, with weights drawn by the seed.
 
-    Where several processes train it, batch normalisation is over the batch of all of them.
+    Batch normalisation uses the batch of all processes that train the network together.
     """
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -85,7 +85,7 @@ class Trainer:
         return self._result()
 
     def worthwhile_threads(self) -> int:
-        """So many threads pay for a train step: a function of network and batch, not of time."""
+        """The number of threads that pay for a train step, by network and batch, not by timing."""
         if self.device.type != "cpu":
             return torch.get_num_threads()  # they prepare batches
         samples = max(stage.batch_size * stage.networks for stage in self.stages)

@@ -28,7 +28,7 @@ class ThroughNeighbours(Through):
     """Train through one matrix from the labels of neighbours."""
 
     def begin(self, context: StageContext) -> None:
-        """Estimate it, unless it was before a resume."""
+        """Estimate the matrix, unless that was done before a resume."""
         if context.outputs.transition is None:
             found, problem = _neighbours(context), context.problem
             sizes = problem.train_size, len(problem.validation_labels)
@@ -42,7 +42,7 @@ class ThroughNeighbours(Through):
 class Counting(Stage):
     """Train a fresh network by the forward loss through one matrix, which its counts estimate.
 
-    The noise rate is what the warmed-up network misses of noisy validation labels.
+    The noise rate is the error rate of the warmed-up network on noisy validation labels.
     """
 
     em: TransitionEM
@@ -56,7 +56,7 @@ class Counting(Stage):
         self.schedule = Schedule.of(settings)
 
     def begin(self, context: StageContext) -> None:
-        """Start the counts from the base, at the rate that the warm-up tells."""
+        """Start the counts from the base, at the noise rate that the warm-up found."""
         outputs, problem, s = context.outputs, context.problem, self.settings
         if outputs.noise_rate is None:
             rate = 1 - context.best.scores.validation_accuracy / 100
@@ -85,11 +85,11 @@ class Counting(Stage):
         return [self.em(z, batch.labels) for z in logits]
 
     def noisy_posterior(self, logits: Tensor, weights: Tensor | None) -> Tensor:
-        """Tᵀg."""
+        """The noisy posterior Tᵀg."""
         return noisy_posterior(logits, None, self.em.transition)
 
     def finish(self, context: StageContext) -> None:
-        """Keep T as one part, which all samples have."""
+        """Keep T as the one part of all samples."""
         sizes = context.problem.train_size, len(context.problem.validation_labels)
         prior = self.em.joint.sum(1)
         estimate = TransitionEstimate.one_matrix(self.em.transition, prior, *sizes)
@@ -116,7 +116,7 @@ class ThroughLearned(Through):
         self.schedule = Schedule.of(settings, lr=lr, shape="constant")
 
     def begin(self, context: StageContext) -> None:
-        """Learn the parts with the network as it is, unless they were before a resume."""
+        """Learn the parts with the network frozen, unless that was done before a resume."""
         outputs, s = context.outputs, self.settings
         if outputs.estimated().gate is None:
             outputs.transition = self._learned(context)
@@ -134,7 +134,7 @@ class ThroughLearned(Through):
         return [loss + self.barrier(z) for loss, z in zip(found, logits, strict=True)]
 
     def _learned(self, context: StageContext) -> TransitionEstimate:
-        """Parts, gate and weights; validation samples judge, since no network trained on them."""
+        """Parts, gate and weights; the validation samples, unseen in training, are held out."""
         s, network, problem = self.settings, context.networks[0], context.problem
         context.write_tensors("warm_up.pt", network.state_dict())
         train = context.predict(network, "train", features=True)
