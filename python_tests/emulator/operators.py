@@ -40,7 +40,8 @@ class Operators:
 
     def _call(self, operator: Any, *arguments: Any) -> Any:
         schema = operator.default._schema
-        for given, argument in zip(schema.arguments, arguments, strict=True):
+        # Arguments that have a default may be left out.
+        for given, argument in zip(schema.arguments, arguments, strict=False):
             if hasattr(argument, "data_ptr"):
                 address = ctypes.c_void_p(argument.data_ptr())
                 self._runtime.cuda_emulator_name(address, given.name.encode())
