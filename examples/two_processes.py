@@ -61,4 +61,5 @@ for name, network in (("cross entropy", plain), ("through T(x)", through)):
     dist.all_reduce(right)
     if rank == 0:
         print(f"{name}: {right / len(posteriors):.1%} of the true labels, {ranks} processes")
+dist.barrier()  # no process leaves while another still needs it
 dist.destroy_process_group()
