@@ -15,6 +15,10 @@ if(processor MATCHES "^(x86_64|amd64|AMD64)$")
                    -mprefer-vector-width=512)
 endif()
 
+set(PTD_EXT_CPU_VARIANTS "" CACHE STRING "Instruction sets to build for; empty for all")
+if(PTD_EXT_CPU_VARIANTS)
+  set(PTD_CPU_VARIANTS ${PTD_EXT_CPU_VARIANTS})
+endif()
 include(cmake/sanitize.cmake)
 
 file(GLOB cpu_sources CONFIGURE_DEPENDS csrc/*.cpp)

@@ -1,0 +1,200 @@
+"""Mutation testing: how many small faults in the sources do the tests see?
+
+python python_tests/mutation/run.py                    # all areas, some hours on two cores
+python python_tests/mutation/run.py cpu --count 30     # one area
+python python_tests/mutation/run.py --only survived    # again what survived in results.csv
+
+Mutants are made of a copy of the repository, built where they must be, and given to the tests of
+their area, up to the first that fails. The outcomes are in results.csv; a survivor is either noted
+in equivalent.py, with the reason why no test could see it, or wants a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from areas import AREAS, Area
+from equivalent import EQUIVALENT
+from mutants import Mutant, choose
+
+import ptd_ext
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+COUNTS = {"math": 14, "cpu": 24, "ops": 8, "nmf": 8, "noise": 8, "transition": 10, "train": 14}
+CUDA_COUNT = 4
+SECONDS = 1200  # then a mutant counts as killed: it does not end
+
+# An editable install would otherwise be found first.
+SITE = """import sys
+sys.meta_path[:] = [f for f in sys.meta_path if "ScikitBuild" not in type(f).__name__]
+"""
+
+
+class Copy:
+    """A copy of the repository, with a build of its own if CPU operators are mutated."""
+
+    def __init__(self, root: Path, compiled: bool):
+        self.root = root
+        tracked = [
+            "git",
+            "-C",
+            ROOT,
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]
+        for name in subprocess.check_output(tracked, text=True).split("\0"):
+            if name and (ROOT / name).is_file():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)  # as of now, so that it is built
+        # Apart from the root, which the tests take off the path.
+        package = root / "package"
+        package.mkdir(exist_ok=True)
+        (package / "sitecustomize.py").write_text(SITE)
+        if not (package / "ptd_ext").exists():
+            (package / "ptd_ext").symlink_to(root / "ptd_ext")
+        if not compiled:
+            for library in Path(ptd_ext._C.__file__).parent.glob("*.so"):
+                shutil.copy2(library, root / "ptd_ext")
+            return
+        pybind11 = [sys.executable, "-m", "pybind11", "--cmakedir"]
+        folder = subprocess.check_output(pybind11, text=True).strip()
+        self._run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DPTD_EXT_CUDA=off",
+                  "-DPTD_EXT_CPU_VARIANTS=portable", f"-Dpybind11_DIR={folder}",
+                  f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+        if not self.build():
+            sys.exit("The sources do not build as they are.")
+
+    def build(self) -> bool:
+        built = self._run("cmake", "--build", "build").returncode == 0
+        return (
+            built
+            and self._run("cmake", "--install", "build", "--prefix", "package").returncode == 0
+        )
+
+    def test(self, area: Area) -> tuple[bool, str]:
+        """Whether the tests pass, and the first that does not."""
+        pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        try:
+            done = self._run(*pytest, *area.tests, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return False, "does not end"
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        first = failed[0].split(" - ")[0] if failed else f"exit code {done.returncode}"
+        return done.returncode == 0, first
+
+    def outcome(self, mutant: Mutant, area: Area) -> tuple[str, str]:
+        path = self.root / mutant.file
+        kept = path.read_text()
+        try:
+            mutant.apply(self.root)
+            if area.compiled and not self.build():
+                return "does not compile", ""
+            passed, first = self.test(area)
+            if "CompileError" in first:
+                return "does not compile", ""
+            return ("survived", "") if passed else ("killed", first)
+        finally:
+            path.write_text(kept)
+
+    def _run(self, *command: object, timeout: float | None = None):
+        environment = os.environ | {"PYTHONPATH": str(self.root / "package")}
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            [str(part) for part in command], cwd=self.root, env=environment, timeout=timeout,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+
+def reason(mutant: Mutant) -> str | None:
+    """Why no test can see it, if that is known."""
+    for file, line, after, why in EQUIVALENT:
+        if mutant.file.endswith(file) and line in mutant.line and after in ("", mutant.after):
+            return why
+    return None
+
+
+NAMES = ["area", *(field.name for field in fields(Mutant)), "outcome", "by"]
+
+
+def read_results(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_results(path: Path, rows: list[dict[str, str]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, NAMES, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(rows, key=lambda row: [row["area"], row["file"], row["line"]]))
+
+
+def score(rows: list[dict[str, str]]) -> str:
+    counts = Counter(row["outcome"] for row in rows)
+    judged = counts["killed"] + counts["survived"]
+    share = counts["killed"] / judged if judged else 0
+    return f"{counts['killed']} of {judged} killed ({share:.0%}), {dict(counts)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("area", nargs="*", choices=[[], *AREAS], help="all by default")
+    parser.add_argument("--count", type=int, help="mutants of each area")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="run those again whose outcome in results.csv is this")
+    parser.add_argument("--copy", type=Path, help="a folder to keep the copy in, for the next run")
+    parser.add_argument("--results", type=Path, default=HERE / "results.csv")
+    given = parser.parse_args()
+    work: list[tuple[str, Mutant]] = []
+    for name in given.area or AREAS:
+        count = given.count or COUNTS.get(name, CUDA_COUNT)
+        if not given.only:
+            chosen = choose(ROOT, AREAS[name].files, count, given.seed)
+            work += [(name, mutant) for mutant in chosen]
+    for row in read_results(given.results) if given.only else []:
+        if row["outcome"] == given.only and row["area"] in (given.area or AREAS):
+            numbers = {"number": int(row["number"]), "column": int(row["column"])}
+            texts = {n: row[n] for n in ("file", "rule", "line", "before", "after")}
+            work.append((row["area"], Mutant(**texts, **numbers)))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(given.copy or Path(folder), any(AREAS[name].compiled for name, _ in work))
+        for name in dict.fromkeys(name for name, _ in work):
+            passed, first = copy.test(AREAS[name])
+            if not passed:  # every mutant would seem to be killed
+                sys.exit(f"The tests of {name} fail on the sources as they are: {first}.")
+        for name, mutant in work:
+            outcome, by = (
+                ("equivalent", reason(mutant))
+                if reason(mutant)
+                else copy.outcome(mutant, AREAS[name])
+            )
+            row = {"area": name, **asdict(mutant), "outcome": outcome, "by": by}
+            row = {key: str(value) for key, value in row.items()}
+            key = [row[n] for n in NAMES[:-2]]
+            rows = [
+                other
+                for other in read_results(given.results)
+                if [other[n] for n in NAMES[:-2]] != key
+            ]
+            write_results(given.results, [*rows, row])
+            print(f"{outcome:16} {mutant.file}: {mutant.line[:80]}  [{mutant.before} -> "
+                  f"{mutant.after}]  {by}", flush=True)  # fmt: skip
+    print(score(read_results(given.results)))
+
+
+if __name__ == "__main__":
+    main()
