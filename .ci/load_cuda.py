@@ -10,7 +10,7 @@ import torch
 
 import ptd_ext  # noqa: F401  registers the schemas that the CUDA kernels belong to
 
-CPU_ONLY = {"ptd_ext::part_support"}  # prepares what CPU kernels alone read
+CPU_ONLY = {"ptd_ext::part_support"}  # prepares a table that only CPU kernels read
 
 ops_library, stand_in = sys.argv[1:]
 ctypes.CDLL(stand_in)

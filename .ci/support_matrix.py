@@ -2,10 +2,10 @@
 
     .ci/support_matrix.py PYTHON... > docs/support_matrix.md
 
-Every PYTHON is the interpreter of an environment that has a torch and what the tests need. The
-first one builds a wheel; its operators are what all of them run, those of the same Python from that
-very wheel, others with the one module that belongs to a version of Python (`_C`) built by
-themselves and the operators of the first put beside it. The tests are those of the operators,
+Every PYTHON is the interpreter of an environment with torch and the packages that the tests need.
+The first one builds a wheel, and all of them run its operators. Interpreters of the same Python
+version use that wheel as it is; the others build `_C`, the one module that depends on the version
+of Python, and put the operators of the first beside it. The tests are those of the operators,
 modules and estimators, without the slow ones.
 """
 
@@ -58,7 +58,7 @@ def tested(python: str, package: Path) -> str:
 
 
 def main(pythons: list[str]) -> None:
-    """Print a row for every interpreter, then what nobody has tried."""
+    """Print a row for every interpreter, then the versions that nobody has tried."""
     print("| Python | torch | platform | tests |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
         first: Path | None = None

@@ -5,8 +5,8 @@
 For each operator, size (N, C, R) and pass: the median time of a call by CUDA events after caches
 were emptied, with its 20th and 80th percentile in the CSV; the bytes that must move; and the
 fraction that they make of the bandwidth of a large copy, measured in the same run. Wall times, of
-calls one after the other, include the host's part, which is most of it in small batches. What does
-not fit into the GPU's memory is left empty. --dry-run tries the script without a GPU: its times
+calls one after the other, include the host's part, which dominates in small batches. Cases that do
+not fit into the GPU's memory are left empty. --dry-run tries the script without a GPU: its times
 mean nothing.
 """
 
@@ -138,7 +138,7 @@ def main(argv: list[str] | None = None) -> None:
     for size in [(5, 3, 2)] if arguments.dry_run else sizes:
         for name in arguments.operators:
             if name == "simplex_weights" and size[1] > min(arguments.classes):
-                continue  # it knows no classes
+                continue  # it does not depend on C
             try:
                 found = bench.rows(name, size)
             except torch.OutOfMemoryError:

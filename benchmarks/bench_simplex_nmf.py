@@ -87,7 +87,7 @@ def squared_error(x: Tensor, weights: Tensor, parts: Tensor) -> float:
 
 
 def weight_step(x: Tensor, repeats: int) -> Iterator[dict]:
-    """Given G, b and a start: ten steps of all rows."""
+    """Time ten weight steps of all rows, from given G, b and start."""
     parts = x[:PARTS] + 0.1
     gram, linear = parts @ parts.T, x @ parts.T
     start = torch.full_like(linear, 1 / PARTS)
@@ -106,7 +106,7 @@ def weight_step(x: Tensor, repeats: int) -> Iterator[dict]:
 
 
 def whole_fit(what: str, x: Tensor, repeats: int) -> Iterator[dict]:
-    """Twenty turns from a start on."""
+    """Time a fit of twenty iterations from the same start."""
     errors: dict[str, float] = {}
 
     def ours() -> None:
@@ -126,7 +126,7 @@ def whole_fit(what: str, x: Tensor, repeats: int) -> Iterator[dict]:
 
 
 def to_the_error_of(what: str, x: Tensor, init: str, repeats: int) -> Iterator[dict]:
-    """Only as many turns as it takes to be no worse than scikit-learn after its twenty."""
+    """Time as many iterations as reach the error that scikit-learn has after its twenty."""
     errors: dict[str, float] = {}
     name = f"scikit-learn, {init}"
     sklearn_fit(x, init, errors)
@@ -141,7 +141,7 @@ def to_the_error_of(what: str, x: Tensor, init: str, repeats: int) -> Iterator[d
 
 
 def matrix_products(x: Tensor) -> None:
-    """Those that a fit cannot do without, in its batches: XV and hᵀX every turn, and hW at last."""
+    """Compute what no fit can omit, in its batches: XV and hᵀX per iteration, and hW at the end."""
     weights, parts = torch.full((len(x), PARTS), 1 / PARTS), x[:PARTS].contiguous()
     batch = (8 << 20) // (4 * x.shape[1])
     for turn in range(TURNS + 1):
@@ -202,7 +202,7 @@ def fit_file(file: str) -> None:
 
 
 def peak_resident() -> int:
-    """Bytes. Of this process alone: getrusage would begin with what its parent had."""
+    """Peak bytes of this process alone; getrusage would start from those of its parent."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 

@@ -42,7 +42,7 @@ HOG = "while True: pass"
 
 @contextlib.contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """So many other processes that do nothing but compute."""
+    """Run so many other processes that do nothing but compute."""
     hogs = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(processes)]
     try:
         yield
@@ -53,7 +53,7 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def seconds(job: str, threads: int) -> float:
-    """As the job itself measures, without what starting Python takes."""
+    """Seconds as the job itself measures them, without the start of Python."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", JOBS[job], str(Path(folder) / "run")],

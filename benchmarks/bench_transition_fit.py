@@ -72,7 +72,7 @@ def fit(classes: int, ridge: float, contestant: str) -> dict:
 
 
 def anchors_in_memory(samples: int, classes: int, contestant: str) -> dict:
-    """Of posteriors in one tensor."""
+    """Time find_anchors, or a sort, on posteriors in one tensor."""
     posterior = posteriors(samples, classes)
 
     def sort() -> list[Tensor]:
@@ -86,7 +86,7 @@ def anchors_in_memory(samples: int, classes: int, contestant: str) -> dict:
 
 
 def anchors_from_file(file: str) -> dict:
-    """Of posteriors in a memory map."""
+    """Time find_anchors on posteriors in a memory map."""
     posterior = np.load(file, mmap_mode="r")
     seconds = timed(lambda: ptd_ext.find_anchors(posterior), 1)
     resident = {"peak_resident_bytes": peak_resident(), "data_bytes": posterior.nbytes}

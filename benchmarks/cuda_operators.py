@@ -99,9 +99,9 @@ def backward_step(call: Callable[..., Tensor], inputs: Inputs) -> Callable[[], o
 
 
 def least_bytes(inputs: Inputs, result: Tensor) -> dict[str, int]:
-    """What each pass must move: every input read once, every result written once.
+    """The bytes that each pass must move: it reads every input and writes every result once.
 
-    Of the parts, a loss without slack needs the columns that some label names. With slack it needs
+    A loss without slack needs only the columns of the parts that labels name. With slack it needs
     all, and the forward pass leaves row sums [N, C] to the backward pass.
     """
     least = sum(map(_size, inputs)) + (_size(result) if result.dim() else 0)

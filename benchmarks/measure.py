@@ -19,11 +19,11 @@ import torch
 import ptd_ext
 from ptd_ext import _C
 
-FEWEST_TURNS = 4  # of a step so slow that no more fit into the time
+FEWEST_TURNS = 4  # the least for a step so slow that no more fit into the time
 
 
 def interleaved(steps: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
-    """Microseconds per call of each step. They take turns, so that a slow moment hits them all."""
+    """Microseconds per call of each step; steps alternate, so that a slow moment hits them all."""
     batch = {}
     for name, step in steps.items():
         step()  # compiles, where there is something to compile
@@ -91,7 +91,7 @@ def _cpu_name() -> str:
 def write_csv(
     path: Path, rows: list[dict[str, object]], keep: Callable[[dict[str, str]], bool] | None = None
 ) -> None:
-    """Written to a temporary name and renamed: a table is there whole or not at all.
+    """Write a table atomically: to a temporary name, which is then renamed.
 
     Rows of the file that `keep` accepts stay, before the new ones.
     """

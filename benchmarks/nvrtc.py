@@ -38,7 +38,7 @@ def defined_kernels(text: str) -> list[str]:
 
 
 def choose_file(kernel: str, sources: dict[Path, str]) -> Path | None:
-    """The file to compile name<arguments> in: it, with its headers, has the arguments' classes.
+    """Choose the file to compile name<arguments> in: one that includes the arguments' classes.
 
     A file with launchers that NVRTC skips comes first, then the one that defines the kernel.
     """
@@ -73,7 +73,7 @@ def compile_to_ptx(source: Path, kernels: list[str]) -> tuple[str, dict[str, str
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), *names, 0, None, None)
     for kernel in kernels:
         nvrtc.nvrtcAddNameExpression(program, kernel.encode())
-    # Functions of constants need no annotation under nvcc, so that they need none here either.
+    # constexpr functions need no annotation under nvcc; -default-device has that effect here.
     options = [f"-arch=compute_{ARCH}", "-std=c++20", "-default-device"]
     options += [f"-I{folder}" for folder in (CUDA, CUDA.parent)]
     array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))

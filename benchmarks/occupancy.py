@@ -38,7 +38,7 @@ Launches = dict[tuple[int, int], tuple[int, int]]  # (threads, dynamic shared me
 
 @dataclass
 class Usage:
-    """What ptxas reports of a kernel, and what follows for its worst launch."""
+    """The resources that ptxas reports for a kernel, and the occupancy of its worst launch."""
 
     kernel: str
     bound: int  # threads, of __launch_bounds__
@@ -83,7 +83,7 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def usages(source: Path, kernels: list[str]) -> list[Usage]:
-    """What ptxas reports of kernels of one file."""
+    """The report of ptxas on kernels of one file."""
     ptx, names = compile_to_ptx(source, kernels)
     bounds = dict(re.findall(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+)", ptx))
     found = []

@@ -33,7 +33,7 @@ PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def run_operator(arguments: argparse.Namespace) -> None:
-    """What ncu runs: a few calls to warm up, then the one that it sees."""
+    """The program that ncu runs: a few calls to warm up, then the one that is profiled."""
     operator = OPERATORS[arguments.operator]
     inputs = operator.inputs(*arguments.size, "cuda")
     step = partial(operator.ours, *inputs)

@@ -1,8 +1,8 @@
 """Kinds of label noise for the comparison of estimators, each with its true T(x).
 
-A kind is a function from (inputs, seed) to another from labels [N] to rows [N, C]: row n is row
-labels[n] of T(xₙ). Asked with the clean labels it gives what noisy ones are drawn from; asked with
-one class after the other it gives all of T(x), which the oracle trains through.
+A kind is a function of (inputs, seed). It returns a function from labels [N] to rows [N, C], where
+row n is row labels[n] of T(xₙ). Given the clean labels, that function returns the distributions to
+draw noisy labels from; given each class in turn, all of T(x), which the oracle trains through.
 """
 
 from __future__ import annotations

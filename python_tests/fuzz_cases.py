@@ -203,13 +203,13 @@ def check(case: Case, function, definition) -> None:
 
 
 def shifted(exact: Case) -> Case:
-    """The same softmax from logits that rounding spares: 1e38 + log u would be 1e38."""
+    """Shift logits to a maximum of 0, since 1e38 + log u would be rounded to 1e38."""
     top = exact.logits.detach().amax(1, keepdim=True) if exact.logits.numel() else 0
     return replace(exact, logits=exact.logits - top)
 
 
 def near_a_kink(exact: Case) -> bool:
-    """Whether rounding could tell the sign of an entry of T(x) + slack otherwise."""
+    """True if rounding could change the sign of an entry of T(x) + slack."""
     with torch.no_grad():
         entries = reference.transition_matrix(exact.weights, exact.parts) + exact.slack
     return bool(((entries != 0) & (entries.abs() < 1e-6)).any())

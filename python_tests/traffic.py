@@ -1,6 +1,6 @@
-"""What the CUDA operators move, as the emulator counts it, against the least that they must move.
+"""Bytes that the CUDA operators move, counted by the emulator, against the least possible.
 
-What a V100's memory moves of an array is taken to be
+The bytes of an array that a V100's memory moves are taken to be
 
   * each 32-byte sector once for all launches of an operator, if what they touch is so little that
     the L2 cache keeps it: up to a third of its 6 MB;
@@ -54,7 +54,7 @@ class OperatorTraffic:
 
 
 def moved_by(launch: Launch, growth: Mapping[str, float]) -> Moved:
-    """What a launch says of one whose arrays are larger by the factors of `growth`."""
+    """Scale the counts of a launch to arrays that are larger by the factors of `growth`."""
     streamed = distinct = 0.0
     for traffic in launch.traffic:
         scale = growth[traffic.array]
@@ -80,7 +80,7 @@ def traffic_of(call: Call, counted: int, samples: int) -> OperatorTraffic:
 
 
 def _touched_by(launches: list[Launch], growth: Mapping[str, float]) -> float:
-    """Of each array as much as the launch does that touches most of it."""
+    """Sum, over the arrays, the bytes that the launch with most of each array touches."""
     most: dict[str, float] = {}
     for launch in launches:
         for traffic in launch.traffic:

@@ -1,4 +1,4 @@
-"""Which labels of one's own data are wrong, and what they should be."""
+"""Finds wrong labels in the user's own data, and suggests the right ones."""
 
 from ptd_ext.label_issues.find import find_label_issues
 from ptd_ext.label_issues.findings import LabelIssues

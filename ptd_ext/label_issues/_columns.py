@@ -23,8 +23,8 @@ class Columns:
     """The columns of a data frame in their order.
 
     Attributes:
-        names: of the columns.
-        categories: of each column, its values as text; None for a numeric column.
+        names: the names of the columns.
+        categories: the values of each column as text; None for a numeric column.
     """
 
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class Columns:
         return cls(tuple(names), tuple(categories))
 
     def encode(self, frame: Any) -> NDArray[np.float64]:
-        """[N, D]: a value that `fit` has not seen is no category."""
+        """Return numbers [N, D]; a value that `fit` has not seen is zero in all its categories."""
         if not is_frame(frame):
             raise TypeError(
                 f"X must be a data frame with the columns {list(self.names)}, as in fit; got "

@@ -12,10 +12,11 @@ __all__ = ["confident_transition"]
 def confident_transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
     """T [C, C] from P(given label | x) of rows that the model has not seen.
 
-    A row counts for the class whose probability exceeds what rows given that label have on average,
-    the most probable of them if there are several (confident learning: Northcutt, Jiang and Chuang,
-    2021). Counts are scaled to the number of rows of each given label; T is them by true class. A
-    class that no row is confident of keeps its labels.
+    The threshold of a class is the mean probability of that class over the rows given its label. A
+    row counts for the most probable class whose threshold it reaches, and for none if it reaches
+    no threshold (confident learning: Northcutt, Jiang and Chuang, 2021). The counts of each given
+    label are scaled to its number of rows; T is these counts, normalised by true class. If no row
+    counts for a class, its row of T is that of the identity.
 
     Args:
         pred_probs: [N, C].

@@ -21,7 +21,7 @@ __all__ = ["cross_fitted"]
 def cross_fitted(model: PTDClassifier, X: Any, y: Any, folds: int) -> LabelIssues:  # noqa: N803
     """The findings of a fitted model, with P(Y | x) of every row from a fit without its fold.
 
-    T(x) stays that of the model, which all rows have taught.
+    T(x) stays that of the model, which was fitted to all rows.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold

@@ -1,4 +1,4 @@
-"""A fitted PTDClassifier in a file: tensors, and words that JSON can hold. No code is stored."""
+"""A fitted PTDClassifier in a file: tensors, and settings as JSON. No code is stored."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def save_classifier(fitted: PTDClassifier, path: str | os.PathLike[str]) -> None
 
 
 def load_classifier(kind: type[PTDClassifier], path: str | os.PathLike[str]) -> PTDClassifier:
-    """A classifier that predicts as the one that was saved; the judged rows are not in the file."""
+    """Load a classifier that predicts as the saved one does; its `label_issues_` are not saved."""
     tensors, about = tensor_files.read(path, _KIND, ("mean", "scale", "parts"))
     try:
         return _restore(kind, tensors, about)

@@ -22,7 +22,7 @@ __all__ = ["judge_predictions"]
 
 _OFF_ONE = 1e-3  # how far a row of probabilities may be from a sum of one
 _CLEARLY = 2.0  # standard errors by which a model must beat the most frequent label
-_SMALLEST = 1e-30  # of a probability whose logarithm is taken
+_SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
 _NEIGHBOURS = 4
 
 
@@ -116,7 +116,7 @@ def _from_neighbours(
 
 
 def _against_chance(probabilities: Tensor, codes: Tensor) -> tuple[bool, list[str], dict[str, str]]:
-    """True if the model predicts given labels better than always naming the most frequent one."""
+    """True if the model predicts given labels clearly better than the most frequent one would."""
     right = (probabilities.argmax(1) == codes).double().mean().item()
     frequent = torch.bincount(codes).max().item() / len(codes)
     error = (frequent * (1 - frequent) / len(codes)) ** 0.5
@@ -147,7 +147,7 @@ def _probabilities(given: Any) -> Tensor:
 
 
 def _columns_of(y: Any, columns: int) -> Sequence[Hashable] | None:
-    """Class indices, where labels are some of them; else the sorted labels are the columns."""
+    """Return None if sorted labels are the columns, or indices if labels are indices of columns."""
     found = encode_labels(y).classes
     if len(found) == columns:
         return None

@@ -25,11 +25,11 @@ class InputEncoder:
 
     Attributes:
         kind: "table" for rows [N, D], "image" for [N, channels, height, width].
-        columns: of a data frame.
+        columns: the columns of a data frame; None for other inputs.
         components: singular vectors that a wide sparse matrix is projected on, [k, D].
-        mean: subtracted: by column of a table, by channel of images.
-        scale: then divided by.
-        width: columns that X must have.
+        mean: the mean of each column of a table or channel of images, which is subtracted.
+        scale: the number that each column or channel is then divided by.
+        width: the number of columns or channels that X must have.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class InputEncoder:
 
     @classmethod
     def fit(cls, X: Any, seed: int = 0) -> tuple[InputEncoder, Tensor]:  # noqa: N803
-        """Learn the encoding of X; also X encoded."""
+        """Learn the encoding of X; return it and X encoded."""
         columns = Columns.fit(X) if is_frame(X) else None
         raw = columns.encode(X) if columns is not None else _raw(X)
         if isinstance(raw, Tensor):
@@ -55,7 +55,7 @@ class InputEncoder:
         rows = torch.tensor(raw)
         mean, spread = rows.mean(0), rows.std(0, correction=0)
         if components is not None:
-            # Singular vectors of little weight hold little: one scale keeps them small.
+            # One scale for all, so that directions of small singular values stay small.
             spread = rows.var(0, correction=0).mean().sqrt().expand(rows.shape[1]).clone()
         found = cls("table", mean, _safe(spread), width, columns, components)
         return found, found._scaled(rows)
@@ -88,7 +88,7 @@ class InputEncoder:
 
 
 def _safe(spread: Tensor) -> Tensor:
-    """Constant columns are left at zero instead of divided by it."""
+    """Replace a spread of zero by one, so that constant columns are not divided by zero."""
     return torch.where(spread > 0, spread, torch.ones_like(spread))
 
 
@@ -159,7 +159,7 @@ def from_dataset(dataset: Dataset[Any]) -> tuple[Tensor, list[Any] | None]:
 
 
 def row_ids(X: Any, count: int) -> NDArray[Any]:  # noqa: N803
-    """The caller's ids of the rows: a data frame's index, row numbers else."""
+    """The ids of the rows: the index of a data frame, otherwise row numbers."""
     index = getattr(X, "index", None) if is_frame(X) else None
     return np.arange(count) if index is None else np.asarray(index)
 

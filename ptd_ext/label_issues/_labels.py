@@ -86,21 +86,21 @@ def _as_array(labels: Any, name: str) -> NDArray[Any]:
 
 
 def _array_of(values: list[Any]) -> NDArray[Any]:
-    """An array of the values' own type where they share one, of objects else."""
+    """Return an array of the values' own type if they share one, otherwise of objects."""
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {bool, int, float, str}:
         return np.asarray(values)
     if kinds and all(issubclass(kind, np.generic) for kind in kinds) and len(kinds) == 1:
         return np.asarray(values)
     array = np.empty(len(values), dtype=object)
-    for position, value in enumerate(values):  # at once, tuples would become rows of a matrix
+    for position, value in enumerate(values):  # NumPy would make a matrix of tuples
         array[position] = value
     return array
 
 
 def _reject_missing(values: NDArray[Any], name: str) -> None:
     for row, label in enumerate(values.tolist()):
-        # pandas' NA is equal to nothing and has no truth value, so that it is known by its name.
+        # pandas' NA equals nothing and has no truth value, so it is recognised by its type's name.
         if label is None or type(label).__name__ in ("NAType", "NaTType"):
             missing = True
         else:

@@ -9,7 +9,7 @@ from ptd_ext.ops.functional import transition_matrix
 
 __all__ = ["invert_posterior"]
 
-_NUMBERS = 1 << 24  # of T(x) held at once
+_NUMBERS = 1 << 24  # entries of T(x) in memory at once
 
 
 @torch.no_grad()
@@ -23,16 +23,16 @@ def invert_posterior(
 ) -> Tensor:
     """The clean posterior g that explains a noisy posterior p best, [N, C].
 
-    Maximises Σₖ pₖ log (T(x)ᵀg)ₖ over the simplex, which is T(x)⁻ᵀp where that is on the simplex,
-    and the nearest to it in likelihood where it is not. The iteration is expectation maximisation,
+    It maximises Σₖ pₖ log (T(x)ᵀg)ₖ over the simplex. The solution is T(x)⁻ᵀp if that is on the
+    simplex, else the point of largest likelihood. The iteration is expectation maximisation,
     gᵢ ← gᵢ Σₖ Tᵢₖ pₖ / (T(x)ᵀg)ₖ, which stays on the simplex and never lowers the likelihood.
 
     Args:
         noisy_posterior: P(given label | x), rows on the simplex, [N, C].
         weights: h(x), [N, R]; None for one class-dependent matrix.
         parts: P, [R, C, C]; [C, C] without weights.
-        iterations: the most of them.
-        tolerance: stops when no probability moves by more than this.
+        iterations: the largest number of iterations.
+        tolerance: the iteration stops when no probability moves by more than this.
     """
     samples, classes = noisy_posterior.shape
     found = torch.empty_like(noisy_posterior)

@@ -52,7 +52,7 @@ def _only_text(X: Any) -> Any:  # noqa: N803
 
 
 def png_of(image: np.ndarray[Any, Any]) -> bytes:
-    """A picture [channels, height, width] as PNG: bytes as they are, floats from least to most."""
+    """Encode [channels, height, width] as PNG; floats are scaled from their least to their most."""
     from PIL import Image
 
     pixels = np.asarray(image)

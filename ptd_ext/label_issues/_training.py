@@ -1,4 +1,4 @@
-"""The training engine on rows that are in memory: settings that fit them, and what was learned."""
+"""Runs the training engine on rows in memory: chooses settings, trains, returns the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ptd_ext.transition.model import PartTransition
 
 __all__ = ["Trained", "candidate_networks", "fitting_settings", "split_rows", "train_network"]
 
-_STEPS = 3000  # of an optimiser that small networks need
+_STEPS = 3000  # optimiser steps that small networks need
 _EPOCHS = (10, 100)  # the least and the most
 _BATCHES = (16, 512)
-_LR = 1e-3  # Adam's
-_LINEAR_LR = 5e-3  # of a convex problem, which takes larger steps
-_VALIDATION = 200  # rows that tell epochs apart, where there are enough
-_SMALL_IMAGE = 40  # pixels a side that LeNet-5 takes in
-_MIDDLE_IMAGE = 96  # pixels a side that a ResNet-18 from scratch is worth on a CPU
+_LR = 1e-3  # for Adam
+_LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger steps
+_VALIDATION = 200  # rows that model selection needs, if there are enough
+_SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
+_MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Trained:
     """A trained network with its T(x).
 
     Attributes:
-        name: of the network.
+        name: the name of the network.
         network: returns (representation, logits); in evaluation mode.
         feature_network: the network whose representations the gate of `transition` takes; None
             where T(x) is one matrix.
         transition: T(x).
         held_out_likelihood: log-likelihood of the given label of every held-out row.
-        warm_up_accuracy: the share of held-out rows whose given label the network predicts that
-            was trained on given labels as they are.
+        warm_up_accuracy: the share of held-out rows whose given label the warmed-up network, which
+            was trained on the given labels themselves, predicts.
         curves: validation accuracy and loss per epoch.
     """
 
@@ -96,7 +96,7 @@ def candidate_networks(shape: torch.Size) -> tuple[str, ...]:
 def fitting_settings(
     samples: int, *, method: str, network: str, parts: int, epochs: int | None, seed: int
 ) -> Settings:
-    """A schedule that trains from a hundred to a million rows."""
+    """Return settings with a schedule that suits from a hundred to a million rows."""
     batch = 2 ** round(math.log2(max(1, samples / 32)))
     batch = int(min(max(batch, _BATCHES[0]), _BATCHES[1]))
     if epochs is None:
@@ -126,7 +126,7 @@ def fitting_settings(
 def split_rows(
     codes: Tensor, classes: int, share: float | None, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Positions to train on and to validate on; of every class at least one to train on."""
+    """Split positions into training and validation; each class keeps a row to train on."""
     if share is None:
         share = min(0.3, max(0.1, _VALIDATION / max(1, len(codes))))
     generator = torch.Generator().manual_seed(seed)
@@ -136,7 +136,7 @@ def split_rows(
         count = min(round(share * len(rows)), len(rows) - 1)
         held_out.append(rows[torch.randperm(len(rows), generator=generator)[: max(0, count)]])
     validation = torch.cat(held_out).sort().values
-    if not len(validation):  # every class has one row: the first validates, and trains too
+    if not len(validation):  # no class has enough rows: the first one validates, and trains too
         validation = torch.zeros(1, dtype=torch.int64)
         return torch.arange(len(codes)), validation
     kept = torch.ones(len(codes), dtype=torch.bool)
@@ -159,10 +159,10 @@ def train_network(
     Args:
         inputs: encoded rows, [N, …].
         codes: class indices of the given labels, [N].
-        names: of the classes.
+        names: the names of the classes.
         split: positions to train on, and to validate on.
-        settings: of the engine.
-        device: to train on.
+        settings: the settings of the engine.
+        device: the device to train on.
         progress: whether to print a line for every epoch.
     """
     train, held_out = split

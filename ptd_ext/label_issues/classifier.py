@@ -59,18 +59,19 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     by the likelihood of given labels that are held out: no clean label is needed.
 
     Args:
-        method: of the training engine, as ``ptd-ext train --list`` names them; one with a T(x).
+        method: a method of the training engine that estimates T or T(x); ``ptd-ext train --list``
+            lists them.
         network: "linear", "mlp", "lenet5", "resnet18", … or ``package.module:function``. By default
             a linear and a small MLP are tried for tables and embeddings, LeNet-5 for images of up
             to 40 pixels a side and a ResNet-18 up to 96.
-        n_parts: parts of T(x), for methods that have several.
-        max_epochs: of each stage of training; by default 10 to 100, the fewer the more rows.
-        validation_fraction: share of rows held out to choose by; by default 0.1 to 0.3.
+        n_parts: the number of parts of T(x), for methods that have several.
+        max_epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
+        validation_fraction: share of rows held out for model selection; by default 0.1 to 0.3.
         feature_extractor: for large images: a function from a batch [n, channels, height, width] to
             features [n, D], or the file of a ResNet's weights in torchvision's names.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         random_state: seed, or a generator of NumPy or torch.
-        device: to train on; by default a GPU if there is one.
+        device: the device to train on; by default a GPU if there is one.
         progress: whether to print a line for every epoch.
 
     Attributes:
@@ -79,8 +80,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         noise_rate_: the estimated share of wrong labels, overall and by class.
         transition_: the mean of T(x) over the rows of `fit`, [C, C].
         network_name_: the network that was chosen.
-        n_features_in_: columns of X.
-        feature_names_in_: their names, where X has names.
+        n_features_in_: the number of columns of X.
+        feature_names_in_: the names of the columns, if X has names.
     """
 
     classes_: NDArray[Any]
@@ -216,7 +217,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    # Preparation.
+    # Checks and encoding of the arguments.
 
     def _check_parameters(self) -> None:
         usable = [name for name, method in METHODS.items() if method.transition != "none"]
@@ -263,7 +264,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # Results of the fit.
 
     def _keep(self, best: Trained) -> None:
-        # Rows are predicted in float64, so that a row's result does not depend on its batch.
+        # Table rows are predicted in float64, so that a row's result hardly depends on its batch.
         table = self.encoder_.kind == "table"
         dtype = torch.float64 if table else torch.float32
         self.network_ = copy.deepcopy(best.network).to(dtype)

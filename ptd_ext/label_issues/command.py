@@ -1,4 +1,4 @@
-"""`ptd-ext labels`: which labels of one's own data are wrong."""
+"""`ptd-ext labels`: finds wrong labels in the user's own data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse, judge, write."""
+    """Parse the arguments, judge the labels, and write table, report and cleaned copy."""
     parser = argparse.ArgumentParser(
         prog="ptd-ext labels",
         description=DESCRIPTION,

@@ -1,4 +1,4 @@
-"""Which of my labels are wrong, and what should they be?"""
+"""find_label_issues: judges every label, from rows, predicted probabilities or embeddings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_label_issues(
                         labels (:func:`ptd_ext.fit_learned_parts`)
     ==================  ======================================================================
 
-    ``pred_probs`` are probabilities of the *given* label, as a classifier predicts them that was
+    ``pred_probs`` are probabilities of the *given* label, as predicted by a classifier that was
     trained on given labels. They are turned into probabilities g of the true label by maximum
     likelihood on the simplex, max_g Σₖ pₖ log (T(x)ᵀg)ₖ. The quality of a label is then
     P(Y = ȳ | x, ȳ) = g_ȳ T_ȳȳ(x) / (T(x)ᵀg)_ȳ.
@@ -55,18 +55,18 @@ def find_label_issues(
             such as scikit-learn's ``cross_val_predict(…, method="predict_proba")``.
         features: embeddings of the rows, [N, D], in which rows of a class are close together.
         classes: the class of each column of ``pred_probs``; by default the sorted labels.
-        ids: of the rows, [N]; by default the index of X or y where they are pandas', and row
-            numbers else.
+        ids: ids of the rows, [N]; by default the index of X or y if one is pandas', otherwise row
+            numbers.
         flag_share: how many rows to flag in units of the estimated number of wrong labels: below
-            1 for fewer of which more are right, above 1 to miss fewer.
-        cross_fit: 0 judges each row by the network that was trained on all of them, which trains
-            through the noise and hardly memorises it; with k of 2 or more each row is judged by
-            a network that was trained without its fold, which takes k + 1 times as long.
+            1 flags fewer rows, of which more are truly wrong; above 1 misses fewer wrong labels.
+        cross_fit: the number of folds k. With 0, one network that was trained on all rows judges
+            them; as it trains through T(x), it hardly memorises wrong labels. With 2 or more, each
+            row is judged by a network trained without its fold, which takes k + 1 times as long.
         random_state: a seed, or a generator of NumPy or torch.
         options: further arguments of :class:`ptd_ext.PTDClassifier`.
 
     Returns:
-        Every row judged, with the estimated noise rate and what to distrust. Where the model does
+        The judgement of every row, the estimated noise rate, and warnings. Where the model does
         not beat the most frequent label, no row is flagged and ``trusted`` is false.
     """
     if X is None and pred_probs is None and features is None:

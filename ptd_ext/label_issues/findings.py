@@ -1,4 +1,4 @@
-"""Which labels are probably wrong: the table, the rates behind it, and how far to trust it."""
+"""LabelIssues: the judgement of every label, the noise rates, and how far to trust both."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class LabelIssues:
-    """Every row's label judged.
+    """The judgement of every row's label.
 
     Attributes:
-        ids: the caller's own: a data frame's index, file names, or row numbers, [N].
+        ids: the ids of the rows: a data frame's index, file names, or row numbers, [N].
         given_label: the labels as they came, [N].
-        suggested_label: the most probable *other* class of rows that are flagged, the given label
-            of all others, [N].
+        suggested_label: for flagged rows the most probable *other* class, for all others the given
+            label, [N].
         label_quality: P(true label = given label | x, given label), [N].
-        is_label_issue: the flagged rows, [N]. As many of each given label are flagged as are
-            estimated to be wrong; none where the result cannot be trusted.
+        is_label_issue: true for flagged rows, [N]. For each given label, as many rows are flagged
+            as are estimated to be wrong (times `flag_share`); none if `trusted` is false.
         suggested_probability: P(true label = suggested label | x, given label), [N].
         posterior: P(true label | x, given label), [N, C].
         classes: the classes, [C], in the order of `posterior`.
@@ -50,11 +50,11 @@ class LabelIssues:
             row of class i carries the label k.
         parts: the part transitions, [R, C, C], where T(x) differs between rows.
         part_shares: the mean weight of each part, [R].
-        trusted: whether the result may be called a finding.
-        warnings: what to distrust, in whole sentences.
-        facts: how the result came about, for the report.
+        trusted: whether the model clearly beats chance; if not, no row is flagged.
+        warnings: reasons for distrust, in whole sentences.
+        facts: name to value, such as the method and the network, for the report.
         curves: values per epoch of training, for the report.
-        sample: what the report shows of the row at a position.
+        sample: a function from the position of a row to what the report shows of it.
     """
 
     ids: NDArray[Any]
@@ -123,10 +123,10 @@ class LabelIssues:
         """Write the page: one HTML file that needs no network.
 
         Args:
-            path: of the file.
-            title: of the page.
-            sample: what to show of the row at a position: a picture, a text or a table row; by
-                default the rows that :func:`ptd_ext.find_label_issues` was given.
+            path: the file to write.
+            title: the title of the page.
+            sample: a function from the position of a row to what is shown of it: a picture, a text
+                or a table row; by default the rows given to :func:`ptd_ext.find_label_issues`.
             most_samples: how many of the most doubtful rows the page holds.
         """
         index = {label: position for position, label in enumerate(self.classes.tolist())}
@@ -164,7 +164,7 @@ def judge(
     trusted: bool = True,
     **about: Any,
 ) -> LabelIssues:
-    """Findings from P(true label | x, given label).
+    """Make the findings from P(true label | x, given label).
 
     Args:
         posterior: [N, C].
@@ -172,7 +172,7 @@ def judge(
         transition: the mean of T(x), [C, C].
         ids: [N]; row numbers by default.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
-        trusted: where false, no row is flagged and no label suggested.
+        trusted: if false, no row is flagged and no label suggested.
         about: further fields of the result.
     """
     if not flag_share >= 0:

@@ -29,12 +29,12 @@ class Interval:
 class NoiseRate:
     """The share of labels that are wrong.
 
-    The intervals are those of a share counted in a sample of this size. They hold if the
-    probabilities they are made from do, and say nothing of an error of the model.
+    The intervals are those of a share counted in a sample of this size. They are right if the
+    model's probabilities are, and do not include the model's own error.
 
     Attributes:
-        overall: of all labels.
-        by_class: of the labels that name each class, in the order of the classes.
+        overall: the rate among all labels.
+        by_class: the rate among the labels that name each class, in the order of the classes.
     """
 
     overall: Interval
@@ -79,14 +79,14 @@ def flag_issues(
     rates: NoiseRate,
     flag_share: float = 1.0,
 ) -> NDArray[np.bool_]:
-    """The rows to flag: of each given label, the most doubtful, as many as are wrong.
+    """Flag, for each given label, as many of the most doubtful rows as are estimated to be wrong.
 
     Args:
         label_quality: P(true label = given label | x, given label), [N].
         given: class indices, [N].
         rates: the estimated rates of wrong labels.
-        flag_share: how many to flag in units of the estimated number: below 1 for fewer of which
-            more are right, above 1 to miss fewer.
+        flag_share: how many rows to flag in units of that number: below 1 flags fewer rows, of
+            which more are truly wrong; above 1 misses fewer wrong labels.
     """
     flagged = np.zeros(len(given), dtype=bool)
     for label, rate in enumerate(rates.by_class):

@@ -1,4 +1,4 @@
-"""Data of one's own from a file or a folder, and a cleaned copy of them."""
+"""Reads the user's data from a file or a folder, and writes a cleaned copy."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class OwnData:
 
     Attributes:
         path: the file or folder.
-        X: what to learn from.
+        X: the rows to learn from.
         y: given labels, [N].
-        ids: file names of images, row numbers else, [N].
-        shown: what the report shows of a row, where that is not X: texts.
-        source: what a cleaned copy is made of: a data frame, arrays by name, or None for a folder.
+        ids: file names of images, otherwise row numbers, [N].
+        shown: the rows as the report shows them; None to show X.
+        source: a cleaned copy is made from it: a data frame, arrays by name, or None for a folder.
         label: the name of the labels in the source.
     """
 
@@ -47,7 +47,7 @@ class OwnData:
     def write_cleaned(self, path: Path, keep: NDArray[np.bool_], labels: NDArray[Any]) -> None:
         """Write the rows to keep with new labels, in the form that they came in.
 
-        Of a folder of images a CSV of file names and labels is written, no image is moved.
+        For a folder of images, a CSV of file names and labels is written; no image is moved.
         """
         with atomic_file(path) as temporary:
             if isinstance(self.source, dict):
@@ -81,7 +81,7 @@ def read_own_data(
     """Read a .csv, .tsv, .parquet or .npz file, or a folder of images.
 
     Args:
-        path: of the file or folder. A .npz file holds rows or images as `x` and labels as `y`; a
+        path: the file or folder. A .npz file holds rows or images as `x` and labels as `y`; a
             folder holds a folder of images for each class.
         label: the column of the labels.
         text: the column of texts to learn from, instead of all others.

@@ -1,4 +1,4 @@
-"""Label noise to experiment with, and its files."""
+"""Synthetic label noise for experiments, and the files it is saved in."""
 
 from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise, symmetric_noise
 from ptd_ext.noise.labels import LabelNoise, load_noise, save_noise

@@ -1,9 +1,10 @@
 """Elementary functions that give the same bits on every device, in batches of every size.
 
 A library's exp or log may differ in the last bit from one device to the next, or between the
-vectorised body of an array and its remainder. These use nothing but what IEEE 754 rounds in one
-way only: +, −, ×, ÷ of two tensors, √, rounding to integers, and the bits of a float64. None of it
-may be contracted into fused multiply-adds, which separate torch operations never are.
+vectorised body of an array and its remainder. The functions here use only operations whose result
+IEEE 754 fixes to the bit: +, −, ×, ÷ of two tensors, √, rounding to integers, and the bits of a
+float64. A compiler must not contract them into fused multiply-adds; separate torch operations never
+are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ATANH = [1 / (2 * n + 1) for n in range(11)]
 
 
 def power_of_two(exponent: Tensor) -> Tensor:
-    """2^exponent as float64, for whole numbers from −1022 to 1023: written into the exponent."""
+    """Return 2^exponent as float64, for integers from −1022 to 1023, by setting exponent bits."""
     return ((exponent.long() + 1023) << 52).view(torch.float64)
 
 
@@ -53,8 +54,9 @@ def log(x: Tensor) -> Tensor:
 def cos_sin_turns(x: Tensor) -> tuple[Tensor, Tensor]:
     """The cosine and sine of 2πx, for float64 x from 0 to 1, each to 2⁻⁵².
 
-    Taken at the nearest quarter turn k and the angle f π/2 from there, |f| ≤ ½, which is exact:
-    (cos, sin) of the whole is (c, s), (−s, c), (−c, −s) or (s, −c).
+    The angle is split, without rounding, into the nearest quarter turn k and a rest f π/2 with
+    |f| ≤ ½. If (c, s) are the cosine and sine of the rest, the result is (c, s), (−s, c), (−c, −s)
+    or (s, −c), depending on k.
     """
     quarters = 4 * x
     k = quarters.round()

@@ -1,14 +1,14 @@
 """The products x · w_y of Algorithm 2, in bounded memory and to the last bit.
 
 w_y is a [D, C] matrix of standard normal numbers for every class y. It is never stored: a block of
-its rows is made from the seed when the samples of class y are multiplied with it. Next to its
-arguments and its result, what is held at once is bounded whatever N, D and C are.
+its rows is made from the seed when the samples of class y are multiplied with it. Apart from
+arguments and result, the memory in use is bounded, whatever N, D and C are.
 
 A sum of floating-point numbers depends on its order, which batches, threads and devices change.
-Here the sum is exact, so that it cannot: w is rounded to multiples of 2⁻¹⁶ and a sample to whole
-multiples of 2^(e−b), where 2ᵉ is above its largest |entry| and b = 34 − ⌈log₂ D⌉. As |w| < 2³, all
-partial sums are whole multiples of 2^(e−b−16) below 2⁵³ of them: float64 holds them exactly. With
-b from 16 bits (D = 262,144) up, pixels 0 … 255 are not rounded at all.
+Here the sum is exact, so its order does not matter: w is rounded to multiples of 2⁻¹⁶ and a sample
+to multiples of 2^(e−b), where 2ᵉ is above its largest |entry| and b = 34 − ⌈log₂ D⌉. As |w| < 2³,
+every partial sum is less than 2⁵³ times the unit 2^(e−b−16), and float64 holds it exactly. Pixels
+0 … 255 are not rounded at all as long as b ≥ 16 (D ≤ 262,144).
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class NoiseInputs:
             std = self._per_entry(statistics[1], shape, "std")
             if not (std > 0).all():
                 raise ValueError(f"std must be positive; got {std.min().item()}.")
-            # A product, because dividing by one number is not done in the same way everywhere.
+            # A product, because devices differ in how they divide a tensor by one number.
             self._factor = std.reciprocal()
 
     def block(self, rows: Tensor | slice, columns: slice) -> Tensor:
-        """These entries, standardised where asked for, as float64."""
+        """Return these entries as float64, standardised if statistics were given."""
         if isinstance(self._features, Tensor):
             if isinstance(rows, Tensor):
                 rows = rows.to(self._features.device)
@@ -81,7 +81,7 @@ class NoiseInputs:
         return (block - self._mean[..., columns]) * self._factor[..., columns]
 
     def exponents(self, rows: Tensor) -> Tensor:
-        """Per row, the e with largest |entry| < 2ᵉ."""
+        """Return, for each row, an e such that its largest |entry| is below 2ᵉ."""
         if self._mean is None and self._features.dtype in (torch.uint8, np.uint8):
             return torch.full((len(rows),), 8, device=self.device)
         found = []
@@ -96,7 +96,7 @@ class NoiseInputs:
     def statistics(self) -> tuple[float, float]:
         """Mean and standard deviation of all entries.
 
-        To six digits, which the order of the samples does not reach.
+        They are rounded to six digits, so that the order of the samples does not change them.
         """
         total = squares = 0.0
         for start in range(0, self.samples, max(1, 4 * _BLOCK // self.size)):

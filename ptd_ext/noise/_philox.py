@@ -2,7 +2,7 @@
 
 Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a
 counter of four 32-bit words and a key of two into four random words. The key is the seed; the
-counter names what the number is for (a sample's id, the place in a weight matrix), so it does not
+counter names what the number is for (a sample's id, an index into a weight matrix), so it does not
 matter when, in which batch, on which rank or on which device it is drawn. It passes all tests of
 TestU01's BigCrush. Words are held in int64 tensors, whose products wrap around modulo 2⁶⁴.
 """
@@ -25,7 +25,7 @@ _ROUNDS = 10
 
 
 def check_seed(seed: int) -> int:
-    """The seed as an int; raises for what is not a whole number of 64 bits."""
+    """Return the seed as an int; raise unless it is an integer from 0 to 2⁶⁴ − 1."""
     try:
         number = operator.index(seed)
     except TypeError:

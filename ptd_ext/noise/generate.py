@@ -26,8 +26,8 @@ _RATE_STREAM, _LABEL_STREAM = 1, 2
 _SCORE_BITS = 40  # softmax as whole numbers, the largest of them 2⁴⁰: their sum is exact
 _PANEL = 1 << 22  # entries of an [n, C] block at once
 
-# Samples at these positions, all of this class → whole numbers [n, C] in proportion to which the
-# wrong labels are drawn; zero for the class itself.
+# Maps positions of samples of one class, and that class, to integer scores [n, C]. Wrong labels are
+# drawn in proportion to the scores; the score of the class itself is zero.
 _Scores = Callable[[Tensor, int], Tensor]
 
 
@@ -142,7 +142,7 @@ def _noise(
     scores: _Scores,
     settings: dict[str, Any],
 ) -> LabelNoise:
-    """Class by class, in panels: scores, flip rates, rows, labels."""
+    """Compute scores, flip rates, rows and labels, class by class and in panels."""
     _check_fraction(rate, "rate")
     seed = philox.check_seed(seed)
     ids = as_ids(ids, len(labels), labels.device)
@@ -163,7 +163,7 @@ def _noise(
 
 
 def _flip_rates(ids: Tensor, rate: float, std: float, seed: int) -> Tensor:
-    """N(rate, std²) restricted to [0, 1]: drawn again until inside, from counter (id, attempt)."""
+    """Draw from N(rate, std²) until the value is in [0, 1]; the counter is (id, attempt)."""
     rates = torch.full(ids.shape, float(rate), dtype=torch.float64, device=ids.device)
     if std == 0:
         return rates
@@ -180,7 +180,7 @@ def _flip_rates(ids: Tensor, rate: float, std: float, seed: int) -> Tensor:
 
 
 def _draw(score: Tensor, flip_rate: Tensor, label: int, ids: Tensor, seed: int) -> Tensor:
-    """Wrong with probability `flip_rate`, and then k with probability score_k / Σ score."""
+    """Draw labels: wrong with probability `flip_rate`, and then k in proportion to score_k."""
     a, b, c, d = _sample_words(seed, ids, 0, _LABEL_STREAM)
     total = score.sum(1)
     target = (philox.uniforms(c, d) * total.double()).floor().long().minimum(total - 1)

@@ -1,4 +1,4 @@
-"""A set of noisy labels with what it was drawn from, and its file."""
+"""Noisy labels with the distributions they were drawn from, and the file that holds them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LabelNoise:
         rows: p, float32 [N, C]: ȳ was drawn from row n, which is row y of T(x).
         ids: [N], the samples' ids.
         kind: "instance", "symmetric" or "pairwise".
-        settings: rate, seed and what else it was made with.
+        settings: the arguments the noise was made with, such as rate and seed.
     """
 
     noisy_labels: Tensor = field(repr=False)
@@ -42,7 +42,7 @@ class LabelNoise:
 
     @property
     def classes(self) -> int:
-        """C."""
+        """The number of classes, C."""
         return self.rows.shape[1]
 
     @property
@@ -52,13 +52,13 @@ class LabelNoise:
 
     @property
     def expected_rate(self) -> float:
-        """The mean of 1 − p_y: what the realised rate is a draw of."""
+        """The mean of 1 − p_y, which is the expectation of the realised rate."""
         kept = self.rows.gather(1, self.labels[:, None]).double()
         return (1 - kept).mean().item()
 
     @property
     def confusion(self) -> Tensor:
-        """Counts [C, C]: entry (i, k) samples of class i carry the label k."""
+        """Counts [C, C]: entry (i, k) is the number of samples of class i with the label k."""
         pairs = self.labels * self.classes + self.noisy_labels
         return pairs.bincount(minlength=self.classes**2).view(self.classes, self.classes)
 

@@ -88,7 +88,7 @@ def test_entries_of_both_signs_in_neighbouring_samples(size, slack):
 @pytest.mark.parametrize("size", [size for size in SIZES if size[2] <= 20])
 @pytest.mark.parametrize("off", [-2e-3, -1e-4, -1e-6, 0.0, 1e-6, 1e-4])
 def test_entries_near_zero(size, off):
-    """Even weights: each entry of the first row is `off`, one apart from which is large."""
+    """With even weights, each entry of the first row is `off`, but the last one is large."""
     batch = batch_of(*size, 0.0, seed=9)
     batch.weights[:] = 1 / size[2]
     batch.slack[0] = off - batch.parts[:, 0].mean(0)
@@ -124,7 +124,7 @@ def test_a_row_with_nothing_positive_is_uniform(size):
 @sizes
 @pytest.mark.parametrize("name", ["parts", "slack", "weights"])
 def test_nan_reaches_the_loss(size, name):
-    for value in (-1.0, 0.0, 1.0):  # of the rest of the slack
+    for value in (-1.0, 0.0, 1.0):  # the other entries of the slack
         batch = batch_of(*size, 0.0, seed=6)
         batch.slack += value
         tensor = getattr(batch, name)

@@ -80,7 +80,7 @@ def test_column_without_smoothing(c):
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_bad_logit_where_the_column_is_zero(c, slack, bad):
-    """It is NaN of its sample, whether a larger logit is out of the column too or not."""
+    """Its sample becomes NaN, even if the largest logit is of another class outside the column."""
     for largest in (0, 9):
         batch = batch_of_one_origin(c, slack)
         batch.logits[0, 3] = largest
@@ -95,7 +95,7 @@ def test_bad_logit_where_the_column_is_zero(c, slack, bad):
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("mass", [0.5, 1e-3])
 def test_largest_logit_where_the_column_is_zero(c, slack, mass):
-    """Of zero times what overflows there is nothing in the gradients."""
+    """A product of zero and a number that overflows adds nothing to the gradients."""
     batch = batch_of_one_origin(c, slack, mass)
     batch.logits[0, 3] = 100
     grad = torch.randn(4, c, generator=torch.manual_seed(0))

@@ -1,4 +1,4 @@
-"""What test_extreme_numbers.py tries, of the emulated CUDA operators."""
+"""The cases of test_extreme_numbers.py on the emulated CUDA operators."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="the emulator needs g++, none found"),
 ]
 
-# A thread, a warp and a block to a sample.
+# A thread, a warp and a block per sample.
 each_mapping = pytest.mark.parametrize("classes", [10, 20, 130])
 TRANSITION = ("weights", "parts", "slack")
 

@@ -78,7 +78,7 @@ def test_column_without_mass(c, slack):
 @pytest.mark.parametrize("slack", [None, 0.1])
 @pytest.mark.parametrize("importance", IMPORTANCES)
 def test_mass_at_a_masked_class_alone(c, slack, importance):
-    """That is as good as none."""
+    """The loss is infinite, as in a column without any mass."""
     batch = batch_of_one_origin(c, slack)
     batch.logits[0, 2] = -math.inf
     options = {"importance": importance, "reduction": "none"}
@@ -100,8 +100,8 @@ def test_mass_at_a_masked_class_alone(c, slack, importance):
     ],
 )
 def test_largest_logit_where_the_column_is_zero(c, slack, importance, above, mass):
-    """What overflows is dL/du of a class that is not in the column, and nothing that it leads to
-    but the gradient of the parts."""
+    """Only dL/du of a class that is not in the column overflows; of the results that it enters,
+    only the gradient of the parts does."""
     batch = batch_of_one_origin(c, slack, mass)
     batch.logits[0, 0] = above
     options = {"importance": importance, "reduction": "none"}
@@ -180,7 +180,7 @@ def test_all_ignored(c):
         assert all((grad == 0).all() for grad in grads.values())
 
 
-# Blocks of several labels, of which the last has fewer.
+# Each block of threads serves several labels, and the last block fewer than the others.
 @pytest.mark.parametrize(("n", "c", "beyond"), [(1500, 37, 39), (3000, 15, 15)])
 @pytest.mark.parametrize("slack", [None, 0.01])
 def test_ignored_label_right_after_the_last_class(n, c, beyond, slack):
@@ -263,7 +263,7 @@ def test_rows_with_nothing_positive(c):
 
 @pytest.mark.parametrize("c", CLASSES)
 def test_nan_of_a_part_without_smoothing(c):
-    """It is at the largest logit, which a column without it would leave out."""
+    """The NaN is at the largest logit, whose class would be outside of the column otherwise."""
     batch = batch_of(4, c, 2, smoothing=0.0)
     batch.labels[0] = 1
     batch.logits[0, 3] = 50
@@ -273,7 +273,7 @@ def test_nan_of_a_part_without_smoothing(c):
 
 @pytest.mark.parametrize("importance", IMPORTANCES)
 def test_far_class_that_cannot_give_the_label(importance):
-    """Without smoothing: what is left of the others does not depend on how far it is."""
+    """Without smoothing, the loss of the other classes does not depend on how far it is."""
     batch = few_labels(23, 36, 3, smoothing=0.0)
     batch.logits[::2, 0] = 1e8
     batch.parts[:, 0] = torch.eye(36)[0]

@@ -69,7 +69,7 @@ def test_layouts_of_weights_and_labels(n, c, r, layout):
 @pytest.mark.parametrize("c", [4, 36])
 @pytest.mark.parametrize("stride", [131_068, 131_072])
 def test_rows_far_apart(stride, c):
-    """Where some thousands of rows lie within 2^31 bytes, and where they do not."""
+    """The strides are such that 4096 rows lie just within 2^31 bytes, and just not."""
     batch = few_labels(5, c, 3)
     logits = torch.empty(5, stride)[:, :c].copy_(batch.logits)
     check_loss(replace(batch, logits=logits), wanted=("logits",))
@@ -77,7 +77,7 @@ def test_rows_far_apart(stride, c):
 
 @pytest.mark.parametrize("c", [4, 36])
 def test_rows_more_than_32_bits_apart(c):
-    """In memory that is reserved, and of which only the rows are ever touched."""
+    """The rows are in reserved memory, of which nothing else is ever touched."""
     stride = 2**31 + 1
     batch = few_labels(2, c, 3, dtype=torch.float16)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
@@ -89,7 +89,7 @@ def test_rows_more_than_32_bits_apart(c):
 @pytest.mark.parametrize("c", CLASSES)
 @pytest.mark.parametrize("slack", [None, 0.1])
 def test_threads_that_give_way_anywhere(c, slack):
-    """Not only at barriers: a missing one would show."""
+    """Threads also switch between barriers, so that a missing barrier would show."""
     batch = batch_of(40, c, 3, slack)
     same(run_loss(batch, seed=3, switch_probability=0.05), run_loss(batch))
 
@@ -122,7 +122,7 @@ def test_samples_of_a_label_in_any_order(c, slack):
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("r", [7, 20])
 def test_copies_of_a_sample_come_out_the_same(r, strided):
-    """To the bit, in a warp that is not full too."""
+    """They agree to the bit, also in a warp that is not full."""
     for seed in range(3):
         batch = batch_of(32 + 5, 10, r, 0.003, seed=seed)
         for tensor in (batch.logits, batch.labels, batch.weights):
@@ -136,11 +136,11 @@ def test_copies_of_a_sample_come_out_the_same(r, strided):
 
 
 class TestMean:
-    """Of samples in many blocks: the same bits whichever block is the last."""
+    """Means over many blocks have the same bits, whichever block is the last."""
 
     @pytest.mark.parametrize(("n", "c"), [(700, 3), (2500, 10), (150, 40), (70, 130)])
     def test_order_of_the_sum(self, n, c):
-        """Losses of all sizes, of which small ones are lost or not as they are added up."""
+        """Losses differ so much in size that the order of a plain sum would change its bits."""
         batch = batch_of(n, c, 2)
         scale = 10.0 ** torch.randint(-4, 8, (n, 1), generator=torch.manual_seed(n))
         batch.logits *= scale
@@ -164,7 +164,7 @@ class TestMean:
             terms = run_loss(batch, class_weight=class_weight, reduction="none", wanted=())[0]
             total = class_weight.double()[batch.labels].sum()
             expected = terms.double().sum() / (total if reduction == "mean" else 1)
-            rtol = 1e-5 if weight != 1e-40 else 1e-3  # of what is below the least normal number
+            rtol = 1e-5 if weight != 1e-40 else 1e-3  # 1e-40 is subnormal and has few digits
             torch.testing.assert_close(loss.double(), expected, rtol=rtol, atol=0, equal_nan=True)
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -116,7 +116,7 @@ def test_many_parts(c, r, slack):
 @pytest.mark.parametrize("c", [20, 37])
 @pytest.mark.parametrize(("n", "slack"), [(65, None), (125, 0.05), (129, None)])
 def test_samples_of_one_label(n, slack, c):
-    """As many as blocks of threads take at a time, one more, and many more."""
+    """Their number is around and well above what a block of threads takes at a time."""
     batch = batch_of(n, c, 3, slack)
     batch = replace(batch, labels=torch.full_like(batch.labels, 3))
     for reduction in ("none", "mean"):

@@ -105,7 +105,7 @@ def define_gradients(definition, grad, batch):
 
 
 def compare_gradients(found, expected, labels):
-    """Also apart from the columns of the labels, whose gradients are the largest by far."""
+    """Compare all, then without the labels' columns, whose gradients are by far the largest."""
     others = torch.ones(CLASSES, dtype=torch.bool)
     others[labels] = False
     for actual, wanted in zip(found, expected, strict=True):

@@ -66,7 +66,7 @@ LAYOUTS = {
 
 
 TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-# Every layout of every type, of a few classes; of more, each once.
+# Every layout with every type at few classes; each once at 40 classes.
 KINDS = [
     *itertools.product([(0, 4, 3), (5, 4, 3), (7, 1, 2), (6, 12, 0)], TYPES, LAYOUTS),
     *(((9, 40, 3), dtype, layout) for dtype, layout in zip(TYPES, LAYOUTS, strict=True)),
@@ -119,7 +119,7 @@ def test_transition_loss(ops, size, slack, dtype, layout):
     tensors = (rows(logits), labels, weights, parts_layout(parts), slack, class_weight)
     expected = torch.ops.ptd_ext
     every = itertools.product((0, 1, 2), (0, 1, 2))
-    # The emulator takes its time: each of both once, but in one layout every pair.
+    # The emulator is slow: every pair of options in one layout only, elsewhere each option once.
     all_pairs = layout == "plain" and dtype is torch.float32 and c < 40
     for importance, reduction in every if all_pairs else ((0, 1), (1, 2), (2, 0)):
         options = (importance, 1.5, reduction, -100, 1e-8)

@@ -17,7 +17,7 @@ def matrix_of(rows, classes, dtype, seed=0):
 
 
 def run(matrix, grad, **settings):
-    """The projection of rows [rows, C], made up to whole matrices, and the gradient."""
+    """Return projection and gradient of rows [rows, C], padded to whole matrices for the call."""
     rows, classes = matrix.shape
     more = torch.ones(-rows % classes, classes, dtype=matrix.dtype)
     whole, grads = (torch.cat([t, more]).view(-1, classes, classes) for t in (matrix, grad))

@@ -65,7 +65,7 @@ def test_entries_that_are_never_clamped(n, c, dtype):
     ("row", "column"), [(0, 0), (5, 127), (127, 128), (128, 130), (130, 0), (130, 130)]
 )
 def test_one_entry_that_is_clamped_in_some_samples(row, column):
-    """Wherever it is, its row's sum has it, and those of the others stay."""
+    """It changes the sum of its own row and of no other, wherever it is."""
     batch = batch_of(5, 131, 3, 0.0, seed=10)
     batch.parts[:, row, column] = torch.tensor([0.1, 0.5, 0.9])
     before = check(batch)
@@ -179,7 +179,7 @@ def test_parts_off_a_boundary(dtype, scale):
 
 @pytest.mark.parametrize("c", [10, 12, 36, 130])
 def test_sums_off_a_boundary(c):
-    """As the gradients take them."""
+    """The gradients are the same if the saved row sums begin off a 16-byte boundary."""
     batch = batch_of(9, c, 3, 0.05)
     _, expected = run_loss(batch, wanted=NAMES)
     _, grads = run_loss(batch, wanted=NAMES, saved_layout=off_a_boundary)

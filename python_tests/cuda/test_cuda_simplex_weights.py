@@ -63,7 +63,7 @@ def test_blocks_and_batches(dtype):
 
 @pytest.mark.parametrize("parts", [10, 20, 33])
 def test_many_steps_reach_the_solution(parts):
-    """Beyond some steps only those rows move that have not arrived; float64 tells them apart."""
+    """After some steps only rows that have not converged are updated; float64 shows which."""
     problem = make_problem(parts, 7, dtype=torch.float64)
     wanted = reference.simplex_weights(*problem, 300, 1e-9)
     torch.testing.assert_close(run(problem, 300, 1e-9), wanted, rtol=0, atol=1e-8)
@@ -105,7 +105,7 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype):
 @pytest.mark.parametrize("steps", [1, 6])
 @pytest.mark.parametrize("far", [-math.inf, -3e38])
 def test_terms_that_are_out_of_reach(parts, steps, far, dtype):
-    """They have no weight, and leave the others as they would be without them, in every row."""
+    """They get no weight, and the weights of the others are as if they were not there."""
     for rows in (2, 9):
         problem = make_problem(parts, rows, dtype=dtype)
         linear = problem[3]

@@ -46,7 +46,7 @@ CHECKED = [
 
 
 class CompileError(Exception):
-    """g++ refused a kernel file; the text is its output."""
+    """Raised if g++ cannot compile a kernel file; the text is its output."""
 
 
 def compiler() -> str | None:

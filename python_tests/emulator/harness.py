@@ -38,7 +38,7 @@ __all__ = [
 
 
 class EmulatorError(Exception):
-    """What a kernel did wrong: kernel, block, thread, and the place in the source."""
+    """An error of a kernel: its kind, kernel, block, thread, and line in the source."""
 
 
 class DeviceArray:

@@ -1,4 +1,4 @@
-"""What launchers asked for and kernels moved, as the emulator records it."""
+"""Launches and the bytes that kernels moved, as the emulator records them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Operators:
 
 
 def _return_name(schema: Any, number: int) -> str:
-    """The schema's, or what it is the gradient of."""
+    """The name of a result in the schema, or of the argument that it is the gradient of."""
     if len(schema.returns) == len(GRADIENTS):
         return GRADIENTS[number]
     return schema.returns[number].name or "result"

@@ -1,4 +1,4 @@
-"""What the emulator's own tests share: libraries, seeds, inputs, and the form of a report."""
+"""Shared by the emulator's own tests: libraries, seeds, inputs, and the form of a report."""
 
 from __future__ import annotations
 

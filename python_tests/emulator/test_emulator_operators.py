@@ -84,7 +84,7 @@ def test_fresh_memory_is_nan(ops):
 
 
 def test_memory_of_a_tensor_that_has_gone(ops):
-    """It is not what was handed over before, and may be written as soon as it is allocated."""
+    """It no longer counts as handed over, and may be written once it is allocated again."""
     memory = torch.zeros(100)
     call("hand_over", memory, 400)
     call("allocate", memory[50:], 200)

@@ -1,4 +1,4 @@
-"""The page in a real browser: headless Chromium, which the tests are skipped without."""
+"""The page in a real browser, headless Chromium; without one the tests are skipped."""
 
 import csv
 import io

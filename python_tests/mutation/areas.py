@@ -1,4 +1,4 @@
-"""Which files are mutated, and which tests should see it: the only place with paths."""
+"""The files to mutate, and the tests that should fail: the only module with paths."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# What stands in code -> what it becomes. Spaces tell operators from templates and pointers.
+# Text in the code -> its replacement. Spaces tell operators from templates and pointers.
 RULES = {
     "comparison at its bound": {" <= ": " < ", " < ": " <= ", " >= ": " > ", " > ": " >= "},
     "comparison": {" == ": " != ", " != ": " == ", " is None": " is not None"},

@@ -73,8 +73,8 @@ def test_error_never_rises(noise, dtype):
     rounding = 1e-12 if dtype is torch.float64 else 1e-6
     drops = -np.diff(errors)
     assert (drops >= -rounding * errors[0]).all()
-    # The errors it reports are those of before its last weights, and what is left of ‖X‖² when most
-    # of its digits have cancelled.
+    # The reported errors are from before the last weights. They are differences from ‖X‖², in which
+    # most digits cancel.
     reported, rounding = np.array(model.objectives_), rounding * float(x.double().square().sum())
     assert len(reported) == 25
     assert (np.diff(reported) <= rounding).all()
@@ -156,7 +156,7 @@ def test_planted_parts_are_recovered(parts, device):
 
 
 def test_parts_hold_all_data_where_they_can():
-    """Without compactness the parts are not determined, but mixtures of them are what X is of."""
+    """Without compactness the parts are not unique, but X still consists of mixtures of them."""
     x, planted = mixtures(rows=500, features=20, parts=5, pure=5)
     model = SimplexNMF(5, random_state=0, max_iter=1000, tol=1e-12).fit(x)
     assert model.reconstruction_err_ < 1e-5 * x.norm()

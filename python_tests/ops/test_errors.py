@@ -127,7 +127,7 @@ def test_transition_matrix():
 
 
 def test_no_parts():
-    """Refused before anything is read of them."""
+    """Empty parts raise before a kernel reads them."""
     nothing = torch.empty(0, 40, 40)
     with pytest.raises(RuntimeError, match=r"parts must be \[R, 40, 40\].*got \[0, 40, 40\]"):
         ptd_ext.forward_loss(

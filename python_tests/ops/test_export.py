@@ -70,7 +70,7 @@ def test_package_of_aot_inductor(name, tmp_path):
 
 @each_module
 def test_save_and_load(make):
-    """The state as data alone; the module whole only where its class is named as safe."""
+    """The state loads as plain data; a whole module loads only if its class is named as safe."""
     module = make(make_inputs(8, 40, 3, dtype=torch.float32, grad=False).parts)
     arguments = arguments_of(9, seed=4)
     expected = module(*arguments)  # used before it is saved: nothing of that may be in the file

@@ -98,7 +98,7 @@ def test_changed_parts_are_read_anew(inputs, change, layout):
 @pytest.mark.parametrize("layout", [torch.clone, lambda t: ptd_ext.prepare_parts(t).clone()])
 @pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam])
 def test_fused_optimisers_change_parts(inputs, layout, optimiser):
-    """They write into a parameter without moving its version counter."""
+    """Fused optimisers write into a parameter without raising its version counter."""
     parts = torch.nn.Parameter(layout(inputs.parts))
     step = optimiser([parts], lr=0.1, fused=True).step
     for _ in range(2):
@@ -132,7 +132,7 @@ def test_another_tensor_at_the_same_address(inputs):
 
 
 def test_inference_tensors(inputs):
-    """They have no version counter."""
+    """Tensors made under inference_mode have no version counter."""
     with torch.inference_mode():
         parts = inputs.parts.clone()
         loss_of(inputs, parts)

@@ -49,7 +49,7 @@ def test_clean_posterior(size, slack, device):
 def test_clean_posterior_of_a_bad_logit_where_the_column_is_zero(
     bad, largest, slack, classes, dtype, device
 ):
-    """It is NaN of its sample, whether a larger logit is out of the column too or not."""
+    """Its sample becomes NaN, even if the largest logit is of another class outside the column."""
     inputs = make_inputs(6, classes, 3, slack=slack, ignored=False, dtype=dtype, device=device)
     inputs.labels[:] = torch.tensor([1, 0, 2, 0, 2, 0])
     with torch.no_grad():

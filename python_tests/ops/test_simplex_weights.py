@@ -95,9 +95,9 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
     ],
 )
 def test_terms_that_are_out_of_reach(row, steps, dtype, device):
-    """They have no weight, and leave the others as they would be without them."""
+    """They get no weight, and the weights of the others are as if they were not there."""
     linear = torch.tensor([row], device=device, dtype=dtype)
-    near = (linear - linear.max()).clamp(min=-100)  # what is taken off all changes nothing
+    near = (linear - linear.max()).clamp(min=-100)  # a constant taken off all terms changes nothing
     gram = torch.eye(4, device=device, dtype=dtype)
     weights = ptd_ext.simplex_weights(gram, linear, steps=steps)
     wanted = ptd_ext.simplex_weights(gram, near, steps=steps)

@@ -16,7 +16,7 @@ from ptd_ext.ops import reference
 @pytest.mark.parametrize("slack", [None, 0.05])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_gradcheck(loss, slack, reduction, device):
-    """But for the detached importance, whose gradient is no derivative."""
+    """The detached importance is left out, since its gradient is no derivative."""
     inputs = make_inputs(6, 4, 3, slack=slack, sparse=False, device=device)
     leaves = inputs.leaves()
 

@@ -178,7 +178,7 @@ def test_half_conversion_is_torchs(dtype):
 @each_loss
 @each_slack
 def test_float32_error_is_no_larger_than_eagers(loss, slack, device):
-    """Or than two roundings of the results."""
+    """The bound is the error of eager torch, or two roundings of the results if that is more."""
     error = {"ours": 0.0, "eager": 0.0}
     rounding = 0.0
     for seed in range(5):

@@ -162,7 +162,7 @@ def test_reweight_without_mass_or_smoothing(device):
 def inputs_of_one_origin(
     classes: int, slack: float | None, mass: float, dtype: torch.dtype, device: str
 ) -> Inputs:
-    """Of the first sample, whose label is 1: class 2 alone can have produced it."""
+    """Inputs whose first sample has the label 1, which class 2 alone can have produced."""
     inputs = make_inputs(
         6, classes, 4, slack=slack, sparse=False, ignored=False, dtype=dtype, device=device
     )
@@ -214,8 +214,8 @@ def test_column_without_mass(loss, classes, slack, dtype, mass, device):
 @pytest.mark.parametrize("mass", [0.5, 1e-3])
 @pytest.mark.parametrize("above", [60, 100, 300])
 def test_largest_logit_where_the_column_is_zero(loss, classes, slack, dtype, mass, above, device):
-    """What overflows is dL/du of a class that is not in the column, and nothing that it leads to
-    but the gradient of the parts."""
+    """Only dL/du of a class that is not in the column overflows; of the results that it enters,
+    only the gradient of the parts does."""
     inputs = inputs_of_one_origin(classes, slack, mass, dtype, device)
     with torch.no_grad():
         inputs.logits[0, 0] = above

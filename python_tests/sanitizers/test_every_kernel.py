@@ -56,7 +56,7 @@ def test_operators_of_the_matrix(size, dtype, slack):
 @each_size
 @each_type
 def test_slack_alone(size, dtype):
-    """What revision trains has kernels of its own."""
+    """Training with slack has kernels of its own."""
     inputs = inputs_of(size, dtype, 0.05)
     inputs.weights.requires_grad_(False)
     inputs.parts.requires_grad_(False)

@@ -41,7 +41,7 @@ def batch(n=60, classes=5, seed=0, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("prior", [None, "uniform", torch.tensor([0.4, 0.3, 0.1, 0.1, 0.1])])
-@pytest.mark.parametrize("n", [60, 7])  # of 7 samples the mean prediction is a running one
+@pytest.mark.parametrize("n", [60, 7])  # with 7, the mean prediction is a running mean
 def test_fused_pass_equals_the_plain_one(prior, n):
     logits, labels = batch(n)
     # A class that is hardly predicted makes the barrier count.

@@ -1,4 +1,4 @@
-"""The findings a page is made of."""
+"""The findings that a report is made from."""
 
 from __future__ import annotations
 
@@ -47,21 +47,22 @@ class ReportContents:
     Attributes:
         title: the page's heading.
         class_names: C names.
-        ids: N, the caller's own ids, as text.
+        ids: N ids of the rows, as text.
         given: [N] int, the given label as an index into `class_names`.
         suggested: [N] int, the label suggested instead.
         label_quality: [N], P(Y = given | x, given).
         suggested_probability: [N], P(Y = suggested | x, given).
         is_label_issue: [N] bool.
-        noise_rate: overall.
-        noise_rate_by_class: C, by given label.
+        noise_rate: the rate among all labels.
+        noise_rate_by_class: C rates, by given label.
         transition: [C, C], the average of T(x): row the true class, column the given label.
         parts: [R, C, C], the transition matrices that T(x) is a mixture of.
         part_shares: [R], the mean weight of every part.
-        warnings: what to distrust, whole sentences.
+        warnings: reasons for distrust, in whole sentences.
         facts: name to value, shown under the heading.
         curves: name to a value per epoch.
-        sample: how sample i is shown; without it the page shows ids and labels only.
+        sample: a function from i to how sample i is shown; without it the page shows only ids and
+            labels.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Pictures of numbers: heat maps, bars with whiskers, curves."""
+"""Figures of the report: heat maps, bars with whiskers, curves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_POINTS = 1000
 
 
 def heat_levels(values: np.ndarray) -> np.ndarray:
-    """Probabilities [...] as levels of colour 0 … 9, by their square roots: small ones show."""
+    """Map probabilities to colour levels 0 … 9 by their square roots, so that small ones show."""
     return np.rint(HEAT_LEVELS * np.sqrt(np.clip(values, 0, 1))).astype(int)
 
 
@@ -37,7 +37,7 @@ def heat_picture(values: np.ndarray) -> bytes:
     opacities = [round(255 * abs(step) / _STEPS) for step in range(-_STEPS, _STEPS + 1)]
     palette = bytes(_LESS) * _STEPS + bytes(_MORE) * (_STEPS + 1)
     height, width = values.shape
-    # Every line of pixels begins with its filter, which is none.
+    # In a PNG every line of pixels begins with the number of its filter; 0 is none.
     lines = np.concatenate([np.zeros((height, 1), np.uint8), indices.astype(np.uint8)], axis=1)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         [
@@ -56,7 +56,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def data_url(png: bytes) -> str:
-    """An image within the page."""
+    """A PNG as a data URL, which embeds it in the page."""
     return "data:image/png;base64," + b64encode(png).decode("ascii")
 
 

@@ -54,10 +54,10 @@ class Gallery:
 
     Attributes:
         samples: flagged ones before others.
-        pairs: of given and suggested label, the most frequent first.
+        pairs: pairs of given and suggested label, the most frequent first.
         flagged: how many samples are flagged in all, shown or not.
         formula_like: whether a spreadsheet could take an id or a label for a formula.
-        digest: names this content: a browser keeps the decisions on one page apart from others.
+        digest: a hash of the content, under which the browser stores the decisions on this page.
     """
 
     samples: tuple[ShownSample, ...]
@@ -68,7 +68,7 @@ class Gallery:
 
 
 def make_gallery(contents: ReportContents, most_samples: int) -> Gallery:
-    """The flagged samples, then others for which another label is likelier; at most so many.
+    """Show flagged samples, then others for which another label is likelier, up to `most_samples`.
 
     If nothing is flagged, nothing is shown: mere doubts would look like findings.
     """

@@ -29,7 +29,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Transition:
-    """The average T, as a table of numbers, as a picture, as its largest entries."""
+    """The average T as a table of numbers, a picture, or a list of its largest entries."""
 
     cells: list[list[tuple[str, int]]] | None  # [C][C], percent and level of colour
     picture: str | None
@@ -58,7 +58,7 @@ class Parts:
 
 
 def show_transition(transition: np.ndarray, names: list[str]) -> Transition:
-    """Numbers up to 20 classes, colour up to 100, the most frequent confusions beyond 20."""
+    """Show numbers up to 20 classes, a picture up to 100, and the largest confusions beyond 20."""
     classes = len(names)
     if classes <= _MOST_WITH_NUMBERS:
         levels = heat_levels(transition)
@@ -109,6 +109,6 @@ def _largest(matrix: np.ndarray, names: list[str], most: int) -> list[Confusion]
 
 
 def _entry(value: float) -> str:
-    """A probability in percent, short enough for a cell; nothing for next to nothing."""
+    """A probability in percent, short enough for a cell; empty if it is close to zero."""
     percent = 100 * value
     return f"{percent:.0f}" if percent >= 0.5 else ""

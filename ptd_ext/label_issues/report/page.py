@@ -1,4 +1,4 @@
-"""One self-contained HTML file: no network, no script but its own."""
+"""Writes the report as one HTML file that fetches nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def write_report(
     The page is one HTML file that fetches nothing: open it in any browser, send it, keep it. Its
     gallery can be filtered, sorted, searched and reviewed with the keyboard; the decisions are kept
     by the browser, and downloaded as a CSV with the columns `id`, `given_label`, `suggested_label`,
-    `decision` (accepted or rejected) and `corrected_label`. The fields are quoted as RFC 4180 says,
-    and otherwise exactly those of the data, since a file of corrections is there to be joined: a
-    leading `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula, stays, and the page
-    warns beside the button where there is one.
+    `decision` (accepted or rejected) and `corrected_label`. The fields are quoted as RFC 4180 says
+    and otherwise unchanged, so that the file can be joined with the data by id. A leading `=`, `+`,
+    `-` or `@`, which a spreadsheet may take for a formula, is therefore kept; if there is one, the
+    page warns of it beside the button.
 
     Args:
         contents: the findings.
-        path: the file to write; one that is there is replaced, whole or not at all.
+        path: the file to write; an existing one is replaced atomically.
         most_samples: how many samples the gallery shows at most: flagged ones, the most doubtful
-            first. Pictures share 24 MB, and those beyond are left out, which the page says.
+            first. Pictures take 24 MB at most; the page says which are left out beyond that.
 
     Returns:
         The path.
@@ -55,7 +55,7 @@ def write_report(
         raise ValueError(f"most_samples must be at least 0; got {most_samples}.")
     page = _render(contents, most_samples)
     path = Path(path)
-    # A text of the data may hold half of a surrogate pair, which UTF-8 cannot.
+    # A text of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
     with atomic_file(path) as temporary:
         Path(temporary).write_bytes(page.encode("utf-8", errors="replace"))
     return path
@@ -141,12 +141,12 @@ def _own_text(name: str) -> str:
 
 
 def _csp_hash(text: str) -> str:
-    """The page's content security policy lets only scripts and styles with such a hash in."""
+    """The hash by which the page's content security policy admits a script or style sheet."""
     return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def _percent(value: float) -> str:
-    """A probability in words of percent; the ends say on which side of rounding they are."""
+    """A probability in percent as text; near 0 and 1 it says on which side of rounding it is."""
     if math.isnan(value):
         return "unknown"
     if 0 < value < 0.001:

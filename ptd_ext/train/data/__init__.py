@@ -51,9 +51,9 @@ def load(
     Args:
         name: One of `NAMES`.
         root: The folder with the data set's files, or one that holds that folder; the .npz file for
-            `npz`; of no meaning to `digits`. `fashion_mnist` is also found where Debian's package
+            `npz`; ignored for `digits`. `fashion_mnist` is also found where Debian's package
             dataset-fashion-mnist puts it.
-        seed: Of the split, where there is no test part (digits, news, npz, image_folder).
+        seed: Seed of the split, for data without a test part (digits, news, npz, image_folder).
         labels: A file of noisy training labels, CIFAR-10N's `CIFAR-10_human.pt` or a .npz or .npy
             file, for the data sets whose files have an order (mnist, fashion_mnist, svhn, cifar10).
         human_labels: Which labels of that file, one of `HUMAN_LABELS`; by default `worse_label`.

@@ -32,21 +32,21 @@ class DataSet:
     [N, D], int32 tokens [N, L] that index the rows of `embedding`, or `ImageFiles`.
 
     Args:
-        name: What `load` was asked for.
+        name: The name that `load` was given.
         train_inputs: As above.
         train_labels: int64 [N]; clean unless `noisy`.
         test_inputs: Like `train_inputs`.
         test_labels: int64, clean.
         classes: Labels are 0 … classes − 1.
         class_names: One for every class.
-        mean: Per channel over the training images, of uint8 values divided by 255 and of float
-            values as they are; None for what is not images.
-        std: Likewise.
+        mean: Mean of each channel over the training images, with uint8 values divided by 255 and
+            float values as they are; None for other inputs than images.
+        std: Standard deviation of each channel, likewise.
         noisy: Whether `train_labels` hold real noise, so that none is to be added.
-        clean_labels: Of the training samples, where `noisy` and yet known.
+        clean_labels: Clean labels of the training samples, if `noisy` and they are known.
         embedding: float32 [V, D], the vectors of the words that tokens mean; row 0 is padding.
         validation: Positions in the training samples of a validation part that the data set itself
-            sets apart; None where it leaves that to the training.
+            sets apart; None if the trainer is to split one off.
     """
 
     name: str
@@ -114,7 +114,7 @@ def as_labels(values: Any, what: str, low: int, high: int) -> Tensor:
 
     Args:
         values: An array or tensor, or a list of Python's numbers.
-        what: These labels are, for errors: "y of d.npz".
+        what: Name of these labels for error messages, such as "y of d.npz".
         low: The smallest label.
         high: The largest label.
     """

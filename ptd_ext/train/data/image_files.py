@@ -42,7 +42,7 @@ class ImageFiles:
 
     Args:
         root: The folder that the names are relative to.
-        names: Of the files.
+        names: The names of the files.
         size: Height and width of the decoded images.
     """
 

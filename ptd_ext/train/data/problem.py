@@ -17,15 +17,15 @@ from ptd_ext.train.config.settings import Settings
 
 __all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise"]
 
-_FILES_LOOKED_AT = 300  # of a split: to read a million would take as long as an epoch
+_FILES_LOOKED_AT = 300  # per split, since reading a million takes as long as an epoch
 _NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
 
 
 class Inputs:
     """Samples of one split, fetched by position: normalised, on the device.
 
-    Images stay bytes until they are fetched, a quarter of the memory. Where the whole split fits
-    on the device it lives there, and a batch is a gather without a copy from the host.
+    Images stay uint8 until they are fetched, which takes a quarter of the memory of float32. If the
+    whole split fits on the device it is kept there, and a batch is a gather without a host copy.
     """
 
     def __init__(self, stored: Any, positions: Tensor | None, scale: Scale) -> None:
@@ -43,12 +43,12 @@ class Inputs:
 
     @property
     def device(self) -> torch.device:
-        """The device on which ids must be for a fetch that does not wait."""
+        """The device that ids must be on for a fetch without a host sync."""
         return self.stored.device if isinstance(self.stored, Tensor) else torch.device("cpu")
 
     @functools.cached_property
     def sample_numbers(self) -> int:
-        """Numbers of one sample."""
+        """How many numbers one sample has."""
         return _sample_shape(self.stored).numel()
 
     @property
@@ -57,7 +57,7 @@ class Inputs:
         return not isinstance(self.stored, Tensor)
 
     def add_to(self, found: Any) -> None:
-        """Add all samples to a checksum; of many files only some, evenly spread."""
+        """Add all samples to a checksum; if they are many files, only some, evenly spaced."""
         found.update(repr((self.scale.mean, self.scale.std)).encode())
         if isinstance(self.stored, Tensor):
             stored = self.stored.cpu().contiguous()
@@ -85,7 +85,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Scale:
-    """Bytes to numbers of mean zero and deviation one, by channel; other samples as they are."""
+    """Normalises uint8 images to mean 0 and deviation 1 per channel; keeps other samples."""
 
     mean: tuple[float, ...] | None
     std: tuple[float, ...] | None
@@ -135,7 +135,7 @@ class Problem:
 
     @property
     def train_size(self) -> int:
-        """N."""
+        """The number of training samples, N."""
         return len(self.train_labels)
 
     def to(self, device: torch.device, resident: bool) -> Problem:
@@ -149,7 +149,7 @@ class Problem:
         return Problem(**{**vars(self), **moved})
 
     def fingerprint(self) -> str:
-        """A hash of all labels and samples; of image files, of some samples."""
+        """A hash of all labels and samples; only some samples are read if they are image files."""
         found = hashlib.sha256(repr((self.name, self.classes, tuple(self.sample_shape))).encode())
         for labels in (self.train_labels, self.validation_labels, self.test_labels):
             found.update(labels.cpu().numpy().tobytes() + b"/")

@@ -13,7 +13,7 @@ TEST_SHARE = 0.2
 def split(samples: int, test: int, seed: int) -> tuple[Tensor, Tensor]:
     """Positions of the training and of the `test` test samples, both in the order of the data.
 
-    A function of the seed alone; classes are not balanced.
+    The split depends on nothing but these arguments; classes are not balanced.
     """
     if samples < 2:
         raise ValueError(f"At least 2 samples are needed to set some apart; got {samples}.")

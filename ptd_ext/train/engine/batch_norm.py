@@ -1,7 +1,7 @@
-"""Batch normalisation by the whole batch where processes share it, on CPUs too.
+"""Batch normalisation over the whole batch when processes share it, on CPUs too.
 
-torch's `SyncBatchNorm` needs GPUs. Here sums and squares of the shares are added up with torch's
-differentiable all-reduce, so that values and gradients are those of one process.
+torch's `SyncBatchNorm` needs GPUs. Here torch's differentiable all-reduce adds up the sums and the
+sums of squares of all ranks, so that values and gradients equal those of one process.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ptd_ext.utils.distributed import Ranks
 
 __all__ = ["Prediction", "accuracy", "predict"]
 
-_ROWS, _NUMBERS = 1000, 1 << 24  # at once: enough to fill the machine, little memory
+_ROWS, _NUMBERS = 1000, 1 << 24  # the most in a batch: it fills the machine in little memory
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def train(
     """Train in a folder; returns the content of its `result.json`. A finished one is not repeated.
 
     Args:
-        settings: of the experiment.
+        settings: the settings of the experiment.
         out: its folder. With `resume` it may hold an experiment of the same settings.
         place: the device and the processes.
         resume: continue from the checkpoint in the folder, if there is one. The result of a

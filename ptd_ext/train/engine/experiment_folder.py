@@ -22,9 +22,9 @@ from ptd_ext.utils.distributed import Ranks
 __all__ = ["check_folder", "claim", "new_folder", "read_finished"]
 
 _LOCK = ".lock"
-# A run begins with settings.toml, so that these without it are somebody else's.
+# An experiment writes settings.toml first: without it, these files belong to something else.
 _WRITTEN = ("checkpoint.pt", "metrics.jsonl", "network.pt", "result.json")
-_claimed: set[Path] = set()  # by this process
+_claimed: set[Path] = set()  # folders that this process has claimed
 
 
 def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
@@ -81,7 +81,7 @@ def _lock(out: Path) -> int:
             raise NotWrittenError.of(path, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A process that fails removes its lock file, which this descriptor may be of.
+            # A process that fails removes its lock file, and this descriptor may be of that file.
             if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
                 return lock
         except BlockingIOError:

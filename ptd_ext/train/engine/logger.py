@@ -22,7 +22,7 @@ class Log:
         self.stream = sys.stdout if stream is None else stream
         self.quiet = quiet
         self.path: Path | None = None
-        self.records: list[str] = []  # of all epochs so far, a line of JSON each
+        self.records: list[str] = []  # one line of JSON for each epoch so far
         self.bars = progress and not quiet and self.stream.isatty()
         self._board: Any = None
 
@@ -59,7 +59,7 @@ class Log:
                     self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
 
     def back_to(self, records: list[str]) -> None:
-        """Keep these records only, whatever a process that was killed has left in the file."""
+        """Keep only these records, and drop what a killed process has left in the file."""
         self.records = list(records)
         if self.path is not None and (records or self.path.exists()):
             write_text(self.path, "".join(f"{record}\n" for record in records))

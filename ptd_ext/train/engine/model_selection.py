@@ -54,6 +54,6 @@ def better_model(
     """The best model so far, or a copy of this one if it is better."""
     if best is not None and scores.value <= best.scores.value:
         return best
-    # The stage's parameters only: what it stores per sample need not go back in time.
+    # Only the stage's parameters are copied: its per-sample buffers need not be restored.
     parameters = {name: p.detach().clone() for name, p in stage.named_parameters()}
     return BestModel(scores, copy.deepcopy(network.state_dict()), parameters)

@@ -28,7 +28,7 @@ class Placement:
 
     @classmethod
     def of(cls, settings: Settings) -> Placement:
-        """Choose both as the settings say; a rank takes the GPU of its number."""
+        """Choose the device and the ranks by the settings; rank i takes GPU i."""
         device = _device(settings.device)
         check_threads("threads", settings.threads)
         return cls(device, join(device.type))
@@ -57,7 +57,7 @@ def _device(name: str) -> torch.device:
 
 
 def keeps_data(settings: Settings, problem: Problem, device: torch.device) -> bool:
-    """True if the samples are kept on the device: on request, or if half of it has room."""
+    """True if samples are kept on the device: on request, or if half its free memory is enough."""
     if settings.resident != "auto" or device.type != "cuda":
         return settings.resident != "no"
     free, _ = torch.cuda.mem_get_info(device)

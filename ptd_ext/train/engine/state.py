@@ -29,10 +29,10 @@ class TransitionEstimate:
         parts: P, [R, C, C].
         basis: the matrix [R, D] that features are factorised with; None for one matrix.
         slack: ΔT, [C, C]; None unless a stage has revised T.
-        class_prior: shares of the clean classes, [C]; None where nothing was learned of them.
-        gate_weight: [R, D], with the other two a :class:`LinearGate` instead of a basis.
-        gate_bias: [R].
-        gate_centre: [D].
+        class_prior: shares of the clean classes, [C]; None if they were not estimated.
+        gate_weight: weight of a :class:`LinearGate`, which replaces the basis, [R, D].
+        gate_bias: bias of the gate, [R].
+        gate_centre: centre of the gate, [D].
     """
 
     weights: Tensor
@@ -56,7 +56,7 @@ class TransitionEstimate:
     def one_matrix(
         cls, transition: Tensor, class_prior: Tensor, samples: int, held_out: int
     ) -> TransitionEstimate:
-        """T [C, C] as the one part of all samples."""
+        """Make the estimate of one matrix T [C, C]: a single part with weight 1 for all samples."""
         ones = transition.new_ones
         return cls(ones(samples, 1), ones(held_out, 1), transition[None], class_prior=class_prior)
 
@@ -78,9 +78,9 @@ class StageOutputs:
     Attributes:
         posterior: P(noisy label | x) of the training samples, [N, C], from the warm-up.
         transition: the estimate of T(x).
-        soft_labels: of the training samples, [N, C], from joint optimisation.
+        soft_labels: soft labels of the training samples, [N, C], from joint optimisation.
         noise_rate: [], the share of noisy validation labels that the warmed-up network misses.
-        neighbour_transition: [C, C], from the labels of neighbours.
+        neighbour_transition: T [C, C], estimated from the labels of neighbours.
     """
 
     posterior: Tensor | None = None
@@ -138,7 +138,7 @@ class BestModel:
     """The model of a stage that does best on noisy validation data.
 
     Attributes:
-        scores: of its network.
+        scores: the scores of its network.
         network: the state dict of its network.
         stage_parameters: the stage's own parameters at that epoch, such as ΔT, by name.
     """

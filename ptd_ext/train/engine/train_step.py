@@ -72,10 +72,10 @@ class TrainStep:
             self.schedules.append(schedule)
             self.optimisers.append(schedule.build(parameters))
         self.loss = torch.zeros((), device=device, dtype=torch.float64)
-        self.diverged = torch.full((), _NEVER, device=device)  # the epoch's first step that did
+        self.diverged = torch.full((), _NEVER, device=device)  # the epoch's first diverged step
 
     def batches(self, ids: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the ids of each step and this rank's inputs, without the first `skip` steps."""
+        """Yield sample ids and this rank's inputs of each step, after the first `skip` steps."""
         inputs, size = self.problem.train, self.stage.batch_size
         # Ids are split on both devices, so that no step copies them from one to the other.
         here = ids.to(self.device).split(size)[skip:]

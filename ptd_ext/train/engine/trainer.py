@@ -31,7 +31,7 @@ from ptd_ext.utils.threads import threads_for
 
 __all__ = ["Trainer"]
 
-_RANKS_AGREE = 20  # steps between two times that ranks ask each other whether to stop
+_RANKS_AGREE = 20  # steps after which ranks exchange whether to stop
 
 
 class Trainer:
@@ -39,10 +39,10 @@ class Trainer:
 
     Attributes:
         problem: the data, on the device.
-        networks: of the stage that is trained.
-        outputs: what finished stages have left to later ones.
+        networks: the networks of the current stage.
+        outputs: results that finished stages have left to later ones.
         last: the scores after the last epoch.
-        fingerprint: of the data.
+        fingerprint: a hash of the data.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class Trainer:
         return self._result()
 
     def worthwhile_threads(self) -> int:
-        """The number of threads that pay for a train step, by network and batch, not by timing."""
+        """How many threads a train step is worth, from network and batch size, not from timing."""
         if self.device.type != "cpu":
-            return torch.get_num_threads()  # they prepare batches
+            return torch.get_num_threads()  # CPU threads prepare the GPU's batches
         samples = max(stage.batch_size * stage.networks for stage in self.stages)
         # Backward costs twice as much as forward; a step waits at least four times.
         return threads_for(3 * self._sample_work * samples / 4)

@@ -23,13 +23,13 @@ class StageContext(Protocol):
     """The part of the trainer that a stage may use.
 
     Attributes:
-        settings: of the experiment.
+        settings: the settings of the experiment.
         problem: the data, on the device.
-        device: of the networks and the stage.
+        device: the device of the networks and the stage.
         ranks: the processes that train together.
         log: for a line that the user should read.
-        networks: of the stage that is trained; in `begin` the best network of the stage before.
-        outputs: what finished stages have left.
+        networks: the networks of the current stage; in `begin`, the best one of the stage before.
+        outputs: results that finished stages have left.
     """
 
     settings: Settings
@@ -42,7 +42,7 @@ class StageContext(Protocol):
 
     @property
     def best(self) -> BestModel:
-        """The best model so far of the stage that is trained; in `begin` of the stage before."""
+        """The best model so far of the current stage; in `begin`, that of the stage before."""
         ...
 
     def predict(self, network: nn.Module, split: str, *, features: bool = False) -> Prediction:
@@ -59,11 +59,11 @@ class Batch:
     """The batch of a train step, as a loss sees it.
 
     Attributes:
-        ids: positions of the samples in the training set, int64 [B]; what is stored per sample is
-            looked up by them.
-        labels: noisy, int64 [B].
-        epoch: of the stage, from 0.
-        step: of the stage, from 0.
+        ids: positions of the samples in the training set, int64 [B]; they index everything that a
+            stage stores per sample.
+        labels: noisy labels, int64 [B].
+        epoch: number of the epoch in its stage, from 0.
+        step: number of the step in its stage, from 0.
     """
 
     ids: Tensor
@@ -79,10 +79,10 @@ class Stage(nn.Module):
     are parameters and buffers: they move to the device and into checkpoints with it.
 
     Attributes:
-        name: for the log.
-        networks: how many networks train side by side.
-        epochs: how many.
-        batch_size: samples of a step.
+        name: its name in the log.
+        networks: the number of networks that train side by side.
+        epochs: the number of epochs.
+        batch_size: the number of samples in a step.
         schedule: optimiser and learning rate of the networks.
         start: the networks at the start: "fresh", or the "best" one of the stage before.
         keep_start: whether the model it starts from may be selected, too.

@@ -1,8 +1,8 @@
 """DMI: determinant-based mutual information between predictions and noisy labels.
 
 Let Q[i, k] be the joint distribution of label i and predicted class k, estimated on a batch as
-YᵀG/B. Noise that depends on the class only multiplies it by Tᵀ, so |det Q| by |det T|: a constant.
-Maximising log |det Q| on noisy labels is maximising it on the clean ones.
+YᵀG/B. Class-dependent noise multiplies Q by Tᵀ, and therefore |det Q| by |det T|, a constant. So
+maximising log |det Q| on noisy labels also maximises it on the clean ones.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class DeterminantInformation(Stage):
     """−log(|det(YᵀG/B)| + FLOOR), from the best network of cross entropy.
 
     Args:
-        settings: of the experiment.
+        settings: the settings of the experiment.
         per_sample: divide YᵀG by B. The determinant of C balanced classes is then at most C⁻ᶜ,
-            and where that is far below FLOOR the loss is nearly constant. Not divided it is Bᶜ
-            times as large, and FLOOR matters only where a class is missing.
+            and where that is far below FLOOR the loss is nearly constant. Without the division it
+            is Bᶜ times as large, and FLOOR matters only where a class is missing.
     """
 
-    total: Tensor  # of the determinants of an epoch, float64 []
-    batches: Tensor  # that they are of, int64 []
+    total: Tensor  # sum of the determinants of an epoch, float64 []
+    batches: Tensor  # number of batches in that sum, int64 []
 
     def __init__(self, settings: Settings, *, per_sample: bool = True) -> None:
         super().__init__()

@@ -32,8 +32,8 @@ def soft_cross_entropy(log_g: Tensor, soft: Tensor) -> Tensor:
 def joint_loss(log_g: Tensor, soft: Tensor, alpha: float, beta: float) -> Tensor:
     """−mean Σ_c s_c·log g_c + α·KL(uniform ‖ ḡ) + β·mean entropy(g), ḡ the mean of g.
 
-    Labels that follow the network are best predicted by one class for everything, which α forbids;
-    β moves soft labels towards one class.
+    If labels follow the network, predicting one class for all samples has the lowest cross entropy;
+    the term with α prevents that. The term with β moves soft labels towards one-hot ones.
     """
     samples, classes = log_g.shape
     # log ḡ by logsumexp: a class that no sample has keeps a finite loss, and a gradient.

@@ -21,7 +21,7 @@ from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transit
 
 __all__ = ["Counting", "ThroughLearned", "ThroughNeighbours"]
 
-_HALF = 0.49  # of two classes: a rate of one half would leave nothing to learn
+_HALF = 0.49  # largest noise rate of two classes: at one half there is nothing to learn
 
 
 class ThroughNeighbours(Through):
@@ -56,7 +56,7 @@ class Counting(Stage):
         self.schedule = Schedule.of(settings)
 
     def begin(self, context: StageContext) -> None:
-        """Start the counts from the base, at the noise rate that the warm-up found."""
+        """Initialise the counts from the base, at the noise rate that the warm-up found."""
         outputs, problem, s = context.outputs, context.problem, self.settings
         if outputs.noise_rate is None:
             rate = 1 - context.best.scores.validation_accuracy / 100
@@ -81,7 +81,7 @@ class Counting(Stage):
         )
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The forward loss through T as it is, which the batch's counts then change."""
+        """The forward loss through the current T, which the batch's counts then update."""
         return [self.em(z, batch.labels) for z in logits]
 
     def noisy_posterior(self, logits: Tensor, weights: Tensor | None) -> Tensor:
@@ -98,7 +98,7 @@ class Counting(Stage):
 
     @torch.no_grad()
     def figures(self) -> dict[str, float]:
-        """The mean of the diagonal."""
+        """The mean of T's diagonal."""
         return {"diagonal": self.em.transition.diagonal().mean().item()}
 
 
@@ -164,7 +164,7 @@ class ThroughLearned(Through):
 def _neighbours(context: StageContext) -> NeighbourTransition:
     """The estimate from neighbours' labels, over training and validation samples.
 
-    Rows of numbers are features themselves; of other inputs the network's features are taken.
+    Rows of numbers serve as features themselves; for other inputs the network's features are used.
     """
     problem = context.problem
     labels = torch.cat([problem.train_labels, problem.validation_labels])

@@ -28,7 +28,7 @@ __all__ = ["ABLATION_METHODS", "METHODS", "Method", "stages_of"]
 
 @dataclass(frozen=True)
 class Method:
-    """A method.
+    """A method: its stages, and what tables and schedules need to know about it.
 
     Attributes:
         stages: makes its stages from the settings, in the order in which they are trained.
@@ -36,9 +36,9 @@ class Method:
             R = 1; or "parts", T(x) of R parts. A method with a matrix starts from the warmed-up
             network, which the runs of an experiment share.
         defaults: settings that it changes; a configuration file or a flag still overrides them.
-        cost: of training, in units of training CE. Only the order in which `ptd-ext reproduce`
-            schedules its cells and the time left that it prints depend on it.
-        published: whether the paper's tables have it; others are marked in the tables.
+        cost: the cost of training in units of that of CE. `ptd-ext reproduce` uses it only to order
+            its cells and to estimate the time left.
+        published: whether the paper's tables include it; the other methods are marked in ours.
         ablation: whether it is part of the ablation over R.
     """
 
@@ -122,8 +122,9 @@ METHODS: dict[str, Method] = {
     "PTD-R": Method(_reweight, "parts", cost=1.3, ablation=True),
     "PTD-F-V": Method(_revised_forward, "parts", cost=1.4, ablation=True),
     "PTD-R-V": Method(_revised_reweight, "parts", cost=1.4, ablation=True),
-    # T without anchors: from neighbours, and by counts; T(x) with learned parts on top of counts.
-    # Counts are those of the forward likelihood, and go on until the end: EM has no -R and no -V.
+    # Methods without anchors: T from neighbours, T by counts, and T(x) with learned parts, which
+    # start from the counts. Counts belong to the forward likelihood and are updated until training
+    # ends, so that EM has no -R and no -V.
     "NN-F": Method(
         lambda s: [WarmUp(s), ThroughNeighbours(s, "forward")],
         "class",

@@ -1,7 +1,7 @@
 """Training on samples of small loss: MentorNet in its self-paced form, and Co-teaching.
 
-Networks learn clean labels first, so a large loss early in training hints at a wrong label. A
-growing share of every batch, that of the largest losses, is left out.
+Networks learn clean labels first, so a large loss early in training hints at a wrong label. The
+samples with the largest losses, a growing share of every batch, are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Count = TypeVar("Count", int, Tensor)
 def kept_share(settings: Settings, epoch: int) -> Fraction:
     """1 − R(e). R is 0 in the first epoch and τ in the last of the ramp, and linear between.
 
-    A fraction, since in floats (1 − 0.8) · 10 is a little less than 2, and its floor 1. τ is
+    It is a fraction, since in floats (1 − 0.8) · 10 is a little below 2 and has the floor 1. τ is
     rounded to a fraction with a small denominator: 4/5, not the float closest to it.
     """
     left_out = Fraction(settings.left_out).limit_denominator(10**6)
@@ -76,7 +76,7 @@ class Selecting(CrossEntropy):
         raise NotImplementedError
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The mean over the chosen."""
+        """The mean loss over the chosen samples, for each network."""
         losses = [
             forward_loss(z, batch.labels, None, self.identity, smoothing=0.0, reduction="none")
             for z in logits
@@ -118,7 +118,7 @@ class MentorNet(Selecting):
 
 
 class CoTeaching(MentorNet):
-    """Two networks, each on the samples that are small-loss to the other.
+    """Two networks, each trained on the samples for which the other has a small loss.
 
     They start from different weights, so they mistake different wrong labels for right ones; a
     network that selected for itself would confirm its own mistakes.

@@ -58,7 +58,7 @@ def say_estimate(context: StageContext) -> None:
     t, labels = context.outputs.estimated(), context.problem.train_labels
     prior = t.class_prior
     if prior is None:
-        # Anchors tell nothing of the clean classes' shares; those of the noisy labels are near.
+        # Anchors do not estimate the class prior; the shares of the noisy labels approximate it.
         prior = labels.bincount(minlength=context.problem.classes)
     context.log.say(str(summarise(t.parts, prior, len(labels), t.weights)))
 

@@ -35,7 +35,7 @@ def test_help_teaches(command, capsys):
 
 
 def test_train_without_arguments_is_the_embedded_default(tmp_path, monkeypatch, capsys):
-    """Shortened; digits, 40 % instance noise, PTD beside CE, in a new folder of runs/."""
+    """With fewer epochs: digits, 40 % instance noise, PTD beside CE, in a new folder of runs/."""
     monkeypatch.chdir(tmp_path)
     short = {"epochs": 2, "warm_up_epochs": 2, "revision_epochs": 1}
     for number in ("", "-2"):
@@ -123,7 +123,7 @@ def test_wrong_labels_are_found_and_put_right(clusters, tmp_path):
 
 
 def test_labels_as_they_come(clusters, tmp_path, capsys):
-    """Their noise is not known, and nothing is claimed of it."""
+    """The noise of such labels is not known, and the result claims nothing about it."""
     given = values(clusters, method="PTD-F", noise="none")
     main(["train", *flags(given), "--out", str(tmp_path / "run")])
     assert "noise as it comes" in capsys.readouterr().out

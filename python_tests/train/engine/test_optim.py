@@ -31,7 +31,7 @@ def test_linear_decay_over_the_last_share_of_epochs():
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
 def test_a_step_left_out_changes_nothing(kind):
-    """Also where it is the first."""
+    """That holds for the very first step, too."""
 
     def train(skips):
         parameter = torch.nn.Parameter(torch.ones(3))

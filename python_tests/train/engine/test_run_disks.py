@@ -251,7 +251,7 @@ def test_the_loser_of_two_runs_deletes_nothing(clusters, tmp_path, capsys, monke
 
 
 def test_a_run_that_finished_meanwhile_is_not_trained_over(clusters, tmp_path, monkeypatch):
-    """It did so after this one looked into the folder, and before this one claimed it."""
+    """The other run finished after this one had checked the folder and before it claimed it."""
     settings, out = quick_settings(clusters, "CE"), tmp_path / "run"
     real = session.claim
 

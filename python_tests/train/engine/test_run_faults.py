@@ -93,7 +93,7 @@ def test_image_files_have_a_fingerprint(tmp_path):
 
 
 def test_resume_with_another_file_of_data(clusters, tmp_path, capsys):
-    """As the command is typed; the old accuracy is not printed."""
+    """The command ends with an error, and does not print the old accuracy."""
     others = write_clusters(tmp_path / "others.npz", samples=710)
     out = str(tmp_path / "run")
     main(["train", *flags(quick_values(clusters, "CE")), "--out", out])

@@ -105,7 +105,7 @@ def test_a_mistake_leaves_nothing_behind(clusters, tmp_path, capsys, mistake):
 
 
 def test_warmed_up_networks_of_other_data_are_not_taken(clusters, others, tmp_path):
-    """Nor checkpoints."""
+    """Checkpoints of other data are not taken either."""
     cache = {"warm_up_cache": str(tmp_path / "cache")}
     train(quick_settings(clusters, "PTD-F", **cache), tmp_path / "a", CPU)
     train(quick_settings(others, "PTD-F", **cache), tmp_path / "b", CPU)

@@ -159,7 +159,7 @@ def test_a_run_resumed_within_an_epoch_makes_the_same_labels():
                 resumed.end_epoch(None, epoch)
             (loss,) = whole.losses(batch_of(labels[ids], epoch, ids=ids), [z])
         whole.end_epoch(None, epoch)
-    assert torch.equal(again, loss)  # of labels that were soft already
+    assert torch.equal(again, loss)  # the labels were soft already
     assert torch.equal(resumed.soft, whole.soft)
     assert torch.equal(resumed.recent, whole.recent)
 

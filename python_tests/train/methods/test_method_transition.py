@@ -69,7 +69,7 @@ def test_cross_entropy_is_the_forward_loss_of_the_identity(run):
 
 @pytest.mark.parametrize("method", ["PTD-F", "PTD-F-V"])
 def test_the_forward_loss_takes_each_sample_s_own_matrix(run, method):
-    """By its id, wherever it stands in the batch."""
+    """The matrix is looked up by the sample's id, not by its position in the batch."""
     batch, logits = batch_of()
     (loss,) = stage_of(method, run, 1).losses(batch, [logits])
     expected = -noisy_probability(run, batch, logits).log().mean()

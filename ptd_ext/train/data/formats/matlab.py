@@ -1,8 +1,8 @@
 """Arrays of numbers in a MATLAB 5 file; only those asked for are read.
 
-A file is 128 bytes of text and order, then elements: type and length, 4 bytes each, and data padded
-to 8 bytes. A variable is an element of elements, its flags, dimensions, name and numbers, and may
-be compressed as a whole.
+A file begins with 128 bytes that hold a text and the byte order. Elements follow, each with a type
+and a length of 4 bytes and with data padded to 8 bytes. A variable is an element made of others
+(flags, dimensions, name and numbers), and may be compressed as a whole.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _PIECE = 1 << 16
 
 
 def read_mat(path: Path, names: Collection[str], limit: int = MAX_BYTES) -> dict[str, np.ndarray]:
-    """The arrays of these names that a file has, in column-major order as MATLAB keeps them.
+    """Return the named arrays that a file has, in column-major order as MATLAB keeps them.
 
     Args:
-        path: Of the file.
-        names: Of the variables to read; the others are passed over.
-        limit: Bytes that one of them may have.
+        path: The file.
+        names: The variables to read; the others are skipped.
+        limit: The most bytes that one of them may have.
     """
     with reading(path, "a MATLAB 5 file"), path.open("rb") as file:
         header = file.read(_HEADER)
@@ -98,7 +98,7 @@ class _Inflated:
         return out
 
     def check(self) -> None:
-        """Compare the checksum at the end, which decompressing past the last byte does."""
+        """Check the checksum, by decompressing past the last byte."""
         if not self.read(1) and not self._inflate.eof:
             raise ContentError("is cut off or damaged: a variable ends too early")
 
@@ -137,7 +137,7 @@ class _Variable:
         arrays[name] = values.reshape(shape, order="F")
 
     def _numbers(self, code: str | None, limit: int) -> tuple[np.ndarray, int]:
-        """The numbers of the next element, in a type of one's own or in that of the element."""
+        """Return the numbers of the next element, in a given type or in that of the element."""
         tag = _exactly(self._file, 8)
         kind, size = (int(n) for n in np.frombuffer(tag, f"{self._order}u4"))
         # Up to 4 bytes of data stand in the tag itself, behind a length of 2 bytes.

@@ -21,10 +21,10 @@ _MAX_HEADER = 1 << 10
 def read_npz(
     path: Path, choose: Callable[[list[str]], Sequence[str]]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The chosen arrays of a .npz file by name, and the names of all.
+    """Return the chosen arrays of a .npz file by name, and the names of all its arrays.
 
     Args:
-        path: Of the file.
+        path: The file.
         choose: Gets all names and returns those of the arrays to read.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -2,9 +2,10 @@
 
 A pickle is a program for a machine with a stack and a memo. `pickletools.genops` decodes its
 instructions; the machine here knows those that numbers, texts, lists, tuples, dictionaries and
-arrays need, and the names that a table allows. Three bounds hold: the number of instructions; the
-bytes that calls may make, which the pickle's own length limits; and a container that holds others
-is used once, because tuples of the same tuple twice, forty deep, have 2⁴⁰ leaves.
+arrays need, and the names that a table allows. Three rules bound its work: the number of
+instructions is limited; calls may not allocate more bytes than the pickle has; and a container that
+holds others may be used only once, because tuples of the same tuple twice, nested forty deep, have
+2⁴⁰ leaves.
 
 Arrays that Python 2 wrote need `numpy.core.multiarray._reconstruct`, `numpy.ndarray` and
 `numpy.dtype`. Python 3 writes bytes at protocol 2 as `_codecs.encode(text, "latin1")`, and NumPy 2
@@ -119,10 +120,10 @@ def load_pickle(
     """Return the contents of the pickle at the stream's position, and move the stream past it.
 
     Args:
-        stream: With the pickle.
-        size: Bytes that calls may make in all.
-        names: What the pickle may name. Results of calls may have a method `build`, which gets the
-            state that the pickle sets.
+        stream: The stream that holds the pickle.
+        size: The most bytes that all calls together may allocate.
+        names: The globals that the pickle may name. Results of calls may have a method `build`,
+            which gets the state that the pickle sets.
         persistent: Gives the objects that the pickle keeps elsewhere, by their ids.
     """
     machine = _Machine(size, names, persistent)
@@ -185,7 +186,7 @@ class _Machine:
             raise ContentError(f"is rejected: it has the instruction {name}, which no array needs")
 
     def _marked(self) -> list[Any]:
-        """Everything above the last mark, which goes too."""
+        """Pop and return everything above the last mark, and the mark."""
         items: list[Any] = []
         while (item := self.stack.pop()) is not _MARK:
             items.append(item)
@@ -201,7 +202,7 @@ class _Machine:
         value = self._memo[index]
         if isinstance(value, (list, tuple, dict)):
             items = value.values() if isinstance(value, dict) else value
-            # Looking through it counts as so many instructions.
+            # Each entry that is looked at counts as an instruction.
             self.work += len(items)
             if any(isinstance(item, (list, tuple, dict)) for item in items):
                 raise ContentError("is rejected: it uses a container of containers twice")
@@ -239,7 +240,7 @@ def _pairs(items: list[Any]) -> dict[Any, Any]:
 
 
 def _bytes(text: str) -> bytes:
-    """Strings of Python 2 come from genops as text, one letter a byte."""
+    """Convert a Python 2 string, which genops gives as text with one character for each byte."""
     return text.encode("latin-1")
 
 

@@ -111,7 +111,7 @@ def _text(data: bytes | bytearray) -> str:
 
 
 class _Limited:
-    """A stream that raises once more than a limit was read of it."""
+    """A stream that raises once more than a limit was read from it."""
 
     def __init__(self, stream: Any, limit: int) -> None:
         self._stream, self._left, self._limit = stream, limit, limit
@@ -132,7 +132,7 @@ class _Limited:
         return data
 
     def skip(self, size: int) -> None:
-        """Go past so many bytes and what fills their last block."""
+        """Skip so many bytes and the padding of their last block."""
         size += -size % _BLOCK
         self._check(size)
         while size > 0:

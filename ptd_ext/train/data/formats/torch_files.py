@@ -44,8 +44,8 @@ def read_torch(path: Path, limit: int = MAX_BYTES) -> Any:
     """Return the contents of the file: a dictionary of arrays and tensors, or one of them.
 
     Args:
-        path: Of the file.
-        limit: Bytes that the file may have.
+        path: The file.
+        limit: The most bytes that the file may have.
     """
     check_size(path.stat().st_size, path, limit)
     with reading(path, "a file of torch.save"):
@@ -71,7 +71,7 @@ class _Dictionary(dict[Any, Any]):
 
 
 class _Storage:
-    """The memory of tensors, to be read once the pickle is."""
+    """The memory of tensors, which is read after the pickle."""
 
     __slots__ = ("data", "key", "kind", "length")
 
@@ -98,7 +98,7 @@ class _Saved:
         self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
 
     def build(self, state: Any) -> None:
-        """A parameter of torch before 0.4 sets whether it needs a gradient, which is not kept."""
+        """Ignore the state: parameters of torch before 0.4 store there if they need a gradient."""
 
     def tensor(self) -> Tensor:
         """A view of the storage's memory."""

@@ -13,9 +13,9 @@ from ptd_ext.utils.bounded_files import ContentError, read_stream
 
 __all__ = ["check_members", "open_zip", "read_member"]
 
-# The list of members at the end takes 50 bytes or more each, and ten times that in memory.
+# The directory at the end has at least 50 bytes per member, and takes ten times that in memory.
 MAX_DIRECTORY = 1 << 20
-# Members may inflate to this much, and further only to so many times the archive.
+# Members may inflate to this size or this multiple of the archive's, whichever is larger.
 MAX_INFLATED = 1 << 30
 MAX_RATIO = 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -29,7 +29,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 class _ShortReads(io.FileIO):
-    """A file of which no more than the largest directory is read at once.
+    """A file that returns at most the largest allowed directory from one read.
 
     zipfile reads the directory with one call, for as many bytes as the archive says.
     """

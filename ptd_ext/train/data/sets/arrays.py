@@ -27,8 +27,8 @@ def load_npz(root: Path | str | None, seed: int) -> DataSet:
       [N, D] or images of these shapes, as they are.
     * `y`: whole numbers [N]. The largest in the file plus one is the number of classes.
     * `x_test`, `y_test`: a clean test part. Without it a random fifth is set apart by the seed.
-    * `y_clean`: the true labels of `x`, which says that `y` are noisy. They are then the labels of
-      a test part that was set apart.
+    * `y_clean`: the true labels of `x`. If it is there, `y` counts as noisy, and a test part that
+      is set apart from `x` has its labels from `y_clean`.
     """
     if root is None:
         raise ValueError("npz needs root, the .npz file with x and y; got None.")

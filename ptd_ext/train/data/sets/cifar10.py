@@ -1,4 +1,4 @@
-"""CIFAR-10: 32 × 32 colour images in the python or the binary version, or the packed former."""
+"""CIFAR-10: 32 × 32 colour images, in the python version (also as archive) or the binary one."""
 
 from __future__ import annotations
 

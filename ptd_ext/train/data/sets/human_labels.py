@@ -1,4 +1,4 @@
-"""Human labels with their mistakes: CIFAR-10N, and label files of the user's."""
+"""Labels by people, with their mistakes: CIFAR-10N, and label files of the user's own."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MAX_FILE = 1 << 28
 
 
 def with_labels(data: DataSet, path: Path | str, which: str | None) -> DataSet:
-    """The data set with the training labels of a file, and its own ones as the clean labels.
+    """Replace the training labels by those of a file; the old ones become the clean labels.
 
     Labels are in the order of the training samples. Where the data set has fewer, as CIFAR-10 with
-    some of its batches has, the first ones count.
+    some of its batches has, the first labels of the file are taken.
 
     Args:
-        data: With clean labels.
+        data: A data set with clean labels.
         path: CIFAR-10N's `CIFAR-10_human.pt`, or a .npz file with the same names, or a .npy file
             with one array of whole numbers.
         which: Which labels of the file, `worse_label` by default.

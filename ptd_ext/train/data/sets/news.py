@@ -46,14 +46,14 @@ def load_news(
     """Tokens int32 [N, length] of the messages, and the vectors of the words they mean.
 
     Words are runs of letters and digits in lower case. Those without a vector are left out, the
-    first `length` others are kept, and the rest of the row is padding, token 0. Which messages are
-    the test part is a function of the seed. Some messages were posted to several groups and are
-    there once for each; they are not treated specially.
+    first `length` others are kept, and the rest of the row is padding, token 0. The seed determines
+    the split into training and test part. Some messages were posted to several groups and are there
+    once for each; they are not treated specially.
 
     Args:
         root: A folder `<group>/<message>`, one that holds it, or an archive (.tar, .tar.gz,
             .tar.xz, .tar.bz2) of it, which is not unpacked.
-        seed: Of the split.
+        seed: The seed of the split.
         vectors: The file of word vectors; see `word_vectors`.
         length: Words per text, 1000 by default.
         headers: `strip` (the default) drops the lines above the first empty one, which name the

