@@ -42,7 +42,7 @@ def build(python: str, folder: Path) -> Path:
 
 
 def tested(python: str, package: Path) -> str:
-    """What pytest says of the package under this interpreter, in one line."""
+    """The outcome of pytest for the package under this interpreter, in one line."""
     tests = [str(ROOT / "python_tests" / name) for name in TESTS]
     command = [python, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *tests]
     result = subprocess.run(

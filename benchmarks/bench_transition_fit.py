@@ -34,7 +34,7 @@ MOST_CLASSES_OF_PEER = 100
 
 
 def posteriors(samples: int, classes: int, seed: int = 0) -> Tensor:
-    """Of a network that is fairly sure of class i for every C-th sample from i on."""
+    """Posteriors of a network that is fairly sure of class i for every C-th sample from i on."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(samples, classes, generator=generator)
     rows = torch.arange(samples)

@@ -157,7 +157,7 @@ def run_loss(
 def define_loss(
     batch, reduction="mean", importance="forward", max_importance=None, class_weight=None
 ):
-    """What run_loss must give, by the definition."""
+    """The result that run_loss must give, by the definition."""
     options = {"reduction": reduction, "class_weight": class_weight}
     if importance == "forward":
         return batch.define(reference.forward_loss, **options)

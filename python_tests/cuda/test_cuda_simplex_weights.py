@@ -21,7 +21,7 @@ each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
 def make_problem(parts, rows, batch=1, dtype=torch.float32, seed=0):
-    """What the operator takes: contraction, step, shift, linear, and a start."""
+    """Arguments of the operator: contraction, step, shift, linear, and a start."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape):

@@ -27,7 +27,7 @@ def call(name, *arguments):
 
 
 def copy(x, read_off, write_extra, to_x):
-    """What torch glue does: it allocates, hands memory over, and launches a kernel."""
+    """Do as torch glue does: allocate, hand memory over, and launch a kernel."""
     y = torch.empty(x.numel())
     call("allocate", y, y.nbytes)
     call("hand_over", y, y.nbytes)

@@ -85,7 +85,7 @@ class Copy:
         )
 
     def test(self, area: Area) -> tuple[bool, str]:
-        """Whether the tests pass, and the first that does not."""
+        """Run the tests; return if they pass, and the first that fails."""
         pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         try:
             done = self._run(*pytest, *area.tests, timeout=SECONDS)
