@@ -1,6 +1,6 @@
-// Operators of torch, called by name through its stable interface, on whatever device their
-// arguments are. Products and sums write to a given tensor: autocast leaves that form alone, and
-// a buffer can serve several calls.
+// Torch operators, called by name through torch's stable ABI, on the device of their arguments.
+// Products use the `out` overloads: autocast does not cast those, and one buffer can serve several
+// calls.
 #pragma once
 
 #include <torch/csrc/stable/ops.h>
@@ -20,7 +20,7 @@ Tensor call(const char* name, const char* overload, const Arguments&... argument
   return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
-// The same memory in another shape, from its number `offset` on.
+// A view of the same memory with other sizes and strides, starting at element `offset`.
 inline Tensor view(const Tensor& tensor, std::initializer_list<int64_t> sizes,
                    std::initializer_list<int64_t> strides, int64_t offset = 0) {
   AtenTensorHandle handle;

@@ -1,5 +1,5 @@
-// clean_posterior: P(Y | x, noisy label) = softmax(z + log u), u the column of the label in T(x),
-// and its gradients.
+// clean_posterior: P(Y | x, noisy label) = softmax(z + log u), where u is the label's column of
+// T(x), and its gradients.
 #pragma once
 
 #include <tuple>
@@ -32,8 +32,7 @@ inline Sizes check_clean_posterior(const CleanPosteriorTensors& tensors) {
 // Device::check(op, logits)  raises for sizes that the device cannot take
 // Device::saves(slack)       tells if saved_column, [N, C], is kept for the backward operator
 // Device::forward(sizes, tensors, posterior, saved_column) and
-// Device::backward(sizes, grad, tensors, saved_column, needs) run the kernels, on a contiguous
-// gradient.
+// Device::backward(sizes, grad, tensors, saved_column, needs) run the kernels; grad is contiguous.
 template <class Device>
 std::tuple<Tensor, Tensor> clean_posterior(Tensor logits, Tensor noisy_labels,
                                            OptionalTensor weights, Tensor parts,

@@ -1,5 +1,5 @@
-// Tensors that operators allocate: gradients that a backward operator returns, in the layouts of
-// their tensors and empty where one is not asked for, and numbers saved for it.
+// Tensors that operators allocate: the gradients that a backward operator returns, empty if they
+// are not asked for, and the tensors that a forward operator saves for it.
 #pragma once
 
 #include <tuple>
@@ -9,7 +9,7 @@
 
 namespace ptd {
 
-// [N, C] numbers that the forward operator saves for the backward operator, or none.
+// The tensor [N, C] that a forward operator saves for its backward operator, or an empty one.
 inline Tensor empty_saved(const Sizes& sizes, const Tensor& logits, ScalarType dtype, bool saves) {
   return saves ? empty({sizes.samples, sizes.classes}, dtype, logits) : empty({0}, dtype, logits);
 }
@@ -33,7 +33,7 @@ struct GradientTensors {
     const auto none = [&] { return empty({0}, dtype, of_logits); };
     logits = needs.logits ? empty({n, c}, of_logits.scalar_type(), of_logits) : none();
     weights = needs.weights ? empty({n, r}, dtype, of_logits) : none();
-    // A column is contiguous, as in the parts themselves.
+    // The kernels write the gradient of the parts by column, whatever the layout of the parts.
     parts = !needs.parts          ? none()
             : of_parts.dim() == 3 ? empty_strided({r, c, c}, {c, 1, r * c}, dtype, of_logits)
                                   : empty_strided({c, c}, {1, c}, dtype, of_logits);

@@ -15,13 +15,13 @@ inline bool is_column_layout(const Tensor& tensor) {
          tensor.stride(2) == tensor.size(0) * classes;
 }
 
-// [C, C] with rows and columns exchanged, contiguous. No copy where it is that already.
+// The transpose of [C, C], contiguous. It is a view, not a copy, of a matrix in column layout.
 inline Tensor by_column(const Tensor& square) {
   return torch::stable::contiguous(torch::stable::transpose(square, 0, 1));
 }
 
-// Parts [R, C, C] with memory [C, R, C], or one matrix [C, C] as by_column. No copy where they are
-// in column layout already.
+// Parts [R, C, C] in memory as [C, R, C], or one matrix [C, C] by by_column. Parts that are in
+// column layout already are returned as they are.
 inline Tensor parts_by_column(const Tensor& parts) {
   if (is_column_layout(parts)) return parts;
   if (parts.dim() == 2) return by_column(parts);
@@ -29,7 +29,7 @@ inline Tensor parts_by_column(const Tensor& parts) {
   return torch::stable::contiguous(torch::stable::transpose(middle, 1, 2));  // [k, j, i]
 }
 
-// Parts [R, C, C] as [C, R, C] contiguous, row after row; one matrix [C, C] as it is.
+// Parts [R, C, C] as a contiguous [C, R, C], indexed (i, j, k); one matrix [C, C] made contiguous.
 inline Tensor parts_by_row(const Tensor& parts) {
   if (parts.dim() == 2) return torch::stable::contiguous(parts);
   return torch::stable::contiguous(torch::stable::transpose(parts, 0, 1));  // [i, j, k]

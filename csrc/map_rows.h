@@ -1,5 +1,5 @@
-// Operators that take the rows of one tensor, of floats or doubles, to those of another, whatever
-// the device they run on.
+// Operators, on any device, that map each row of a float32 or float64 tensor to a row of a result
+// of the same shape.
 #pragma once
 
 #include <torch/csrc/stable/ops.h>
@@ -8,7 +8,7 @@
 
 namespace ptd {
 
-// run.template operator()<T>(rows, out), both contiguous and of x's shape, unless that is empty.
+// Calls run.template operator()<T>(rows, out), both contiguous and of x's shape, unless x is empty.
 template <class Run>
 Tensor map_rows(const Tensor& x, const Run& run) {
   const Tensor rows = torch::stable::contiguous(x);

@@ -1,4 +1,4 @@
-// ptd_ext._C: what this build is, answerable without loading any operator.
+// ptd_ext._C describes this build; it can be imported without loading any operator.
 //
 // Nothing here refers to torch, so the module imports under any torch and its answers can turn a
 // mismatch into one clear ImportError.

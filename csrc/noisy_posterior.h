@@ -1,5 +1,5 @@
-// noisy_posterior: P(noisy label | x) = T(x)^T g, and its gradients; here by matrix products, for
-// transitions without slack, on any device.
+// noisy_posterior: P(noisy label | x) = T(x)^T g, and its gradients. This file computes them by
+// matrix products, for transitions without slack, on any device.
 //
 // T(x) is linear in the weights h. With the parts seen as one matrix P [R * C, C], whose row (j, i)
 // is row i of part j, and G [N, C] the gradient of the result:
@@ -8,9 +8,9 @@
 //   D_ji  = sum_k G_k P_jik          dh_j = sum_i D_ji g_i     dg_i = sum_j h_j D_ji
 //   dz    = g (dg - <g, dg>)         dP_jik = sum_n (h_j g_i) G_k
 //
-// The outer products h_j g_i and D are [N, R * C], formed for some of the samples (or parts) at a
-// time and never held whole. Parts by row and parts by column are the same matrix, one transposed
-// in memory.
+// The outer products h_j g_i and D are [N, R * C]; they are formed for a range of samples (or
+// parts) at a time and never held whole. Parts in row layout and in column layout are both views of
+// this matrix; they differ in the strides alone.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ inline void check_noisy_posterior_backward(const Sizes& sizes, const Tensor& gra
   check_backward(op, "saved_row_sum", saved_row_sum, {sizes.samples, sizes.classes}, dtype, parts);
 }
 
-// dg_i = sum_j h_j D_ji and dh_j = sum_i D_ji g_i of some samples, by torch's product of batches of
-// matrices. A gradient that is not asked for is an empty tensor.
+// dg_i = sum_j h_j D_ji and dh_j = sum_i D_ji g_i of a range of samples, by torch's batched matrix
+// product (bmm). A gradient that is not asked for is an empty tensor.
 struct TorchContraction {
   static constexpr int64_t kIntermediate = int64_t(1) << 23;  // few launches on a GPU
 
@@ -120,8 +120,9 @@ class NoisyPosteriorProduct {
   }
 
  private:
-  // An intermediate may have Contraction::kIntermediate numbers, or half as many as the parts if
-  // that is more: with fewer samples at a time, reading the parts for each few would take the time.
+  // An intermediate may have Contraction::kIntermediate numbers, or half as many as the parts have
+  // if that is more: every range of samples reads all parts, and with fewer samples in a range that
+  // reading would dominate.
   int64_t width() const { return parts_ * classes_; }
   int64_t most_numbers() const {
     return std::max(Contraction::kIntermediate, classes_ * width() / 2);
@@ -129,13 +130,14 @@ class NoisyPosteriorProduct {
   int64_t samples_at_a_time() const {
     return std::clamp(most_numbers() / width(), int64_t(1), samples_);
   }
-  // The gradient of the parts is a sum over samples; a range of parts is done with when all
-  // samples have passed, and needs no second addition.
+  // The gradient of the parts is a sum over samples. It is split into ranges of parts, not of
+  // samples, so that one product gives the result of a range and no partial sums remain to be
+  // added.
   int64_t parts_at_a_time() const {
     return std::clamp(most_numbers() / (samples_ * classes_), int64_t(1), parts_);
   }
 
-  // [R * C, C], in place for parts by row and by column.
+  // The parts as [R * C, C]: a view if they are contiguous or in column layout, else a copy.
   static Tensor as_matrix(const Tensor& parts) {
     const int64_t classes = parts.size(-1), rows = parts.numel() / classes;
     if (is_column_layout(parts)) return aten::view(parts, {rows, classes}, {1, rows});

@@ -1,8 +1,8 @@
-// Operators of one tensor that take its rows to others, and their gradients, whatever the device
-// they run on. An operator Op says
+// Operators, on any device, that map each row of one tensor to a row of the result, and their
+// gradients. An operator Op gives
 //   kName, kInput        the name of the operator and of its argument
 //   kSaved               the argument of the backward operator: the input, or the result
-//   kShape, fits(x)      the shapes it takes, in words and as a test
+//   kShape, fits(x)      the shapes it accepts, in words and as a predicate
 // and a Device runs the kernels, on contiguous tensors that are not empty:
 //   Device::forward<T>(x, out)   Device::backward<T>(grad, saved, out)
 #pragma once

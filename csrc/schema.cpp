@@ -1,10 +1,10 @@
-// The operators. `parts` is [R, C, C] (or [C, C] without weights) in any layout; read fastest in
-// the one where a column is contiguous, strides (C, 1, R * C), in which its gradient comes back.
+// The schemas of the operators. `parts` is [R, C, C] (or [C, C] without weights) in any layout. The
+// fastest layout has contiguous columns, strides (C, 1, R * C); the gradient of `parts` has it.
 //
 // Outputs that only the backward operator needs are named saved_*; a gradient that was not asked
 // for is an empty tensor. `importance` and `reduction` are enumerations: see
-// csrc/transition_loss.h. With save_gradient the loss saves the gradient of its logits, for a
-// backward operator that is asked for that one alone.
+// csrc/transition_loss.h and csrc/math/loss_terms.h. With save_gradient the loss saves the gradient
+// of its logits, for a backward call that asks for no other gradient.
 #include <torch/csrc/stable/library.h>
 
 STABLE_TORCH_LIBRARY(ptd_ext, m) {

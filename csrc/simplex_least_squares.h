@@ -6,8 +6,8 @@
 //   right   [P, R, K]   B; float64
 //   result  [P, R, K]   Q, inside the simplex and within rounding of the minimum
 //
-// An interior-point method: ptd_ext/transition/_simplex_least_squares.py derives it, and has it in
-// torch for other devices than the CPU. P problems share nothing.
+// The method is an interior-point method; ptd_ext/transition/_simplex_least_squares.py derives it
+// and implements it in torch for devices other than the CPU. The P problems are independent.
 #pragma once
 
 #include "check.h"

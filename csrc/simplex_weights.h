@@ -8,10 +8,10 @@
 //   start        [B, N, R]   rows on the simplex; absent: their centre
 //   result       [B, N, R]   rows on the simplex, no worse than start
 //
-// Sums over h are one, so G may be centred, which shortens it and lengthens s: see
-// ptd_ext/ops/simplex.py, where M, s and shift are made. B problems share nothing. A row makes at
-// most `steps` steps; it stops after one without momentum in which no weight moves by more than
-// `tolerance`.
+// Because h sums to one, G may be centred, which lowers its largest eigenvalue and so allows a
+// larger s: see ptd_ext/ops/simplex.py, which computes M, s and shift. The B problems are
+// independent. A row makes at most `steps` steps; it stops after a step without momentum that moves
+// it by no more than `tolerance`, in the Euclidean norm, or that would raise the objective.
 #pragma once
 
 #include "check.h"

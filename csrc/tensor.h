@@ -1,4 +1,4 @@
-// The little that the operators need of torch's stable tensors beyond their own header.
+// Helpers for torch's stable tensors: errors, texts for messages, and allocation.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -18,8 +18,8 @@ namespace ptd {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// Every refusal of an argument: one sentence, without the file and line that would only say where
-// the check stands.
+// Raises for a bad argument. The message is one sentence, without the file and line of the check,
+// which would not help the caller.
 [[noreturn]] inline void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
 
 inline std::string shape_text(const Tensor& tensor) {
@@ -72,7 +72,7 @@ inline int32_t shim_dtype(ScalarType dtype) {
   }
 }
 
-// Memory that is still to be written. The emulator of the tests lets kernels write to no other.
+// Marks newly allocated memory: under the tests' emulator, kernels may write to no other memory.
 inline Tensor fresh(Tensor tensor) {
 #if defined(PTD_CUDA_EMULATOR)
   cuda_emulator::allocated(tensor.data_ptr(), tensor.numel() * tensor.element_size());
@@ -80,8 +80,8 @@ inline Tensor fresh(Tensor tensor) {
   return tensor;
 }
 
-// Straight from the allocator: the dispatcher's `empty` looks its name up at every call, which is
-// a good part of what a loss on a small batch costs.
+// Calls torch's C shim: `empty` through the dispatcher looks up its name at every call, which is a
+// large part of the time of a loss on a small batch.
 inline Tensor empty_strided(std::initializer_list<int64_t> sizes,
                             std::initializer_list<int64_t> strides, ScalarType dtype,
                             const Tensor& beside) {
@@ -100,7 +100,7 @@ inline Tensor empty(std::initializer_list<int64_t> sizes, ScalarType dtype, cons
       return empty_strided({}, {}, dtype, beside);
     case 1:
       return empty_strided(sizes, {1}, dtype, beside);
-    default:  // two dimensions are the most that is needed
+    default:  // no caller needs more than two dimensions
       return empty_strided(sizes, {sizes.begin()[1], 1}, dtype, beside);
   }
 }

@@ -12,22 +12,22 @@
 
 namespace ptd {
 
-// As in the schema; the same numbers that ptd_ext/ops/_register.py passes.
+// The values of the schema's `reduction`; ptd_ext/ops/_library.py has the same.
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 inline const char* loss_name(int64_t importance) {
   return importance == kForward ? "forward_loss" : "reweight_loss";
 }
 
-// What forward and backward are both told about a loss.
+// The options of a loss that the forward and the backward operator share.
 struct LossOptions {
   int64_t importance;
   double max_importance;  // infinite where there is no bound
   int64_t reduction;
   int64_t ignore_index;
   double smoothing;
-  // The forward operator saves the gradient of the logits in place of a column. A device may leave
-  // it: it then computes that gradient in the backward operator, as it does all others.
+  // True if the forward operator saves the gradient of the logits in place of a column. A device
+  // may ignore this option and compute that gradient in the backward operator, like all others.
   bool save_gradient;
 };
 
@@ -55,8 +55,8 @@ inline Sizes check_transition_loss(const LossTensors& tensors, const LossOptions
   return sizes;
 }
 
-// The results of the forward operator. The last two are for the backward operator: the divisor of
-// a mean, and numbers [N, C] that a device keeps, or none.
+// The results of the forward operator. The last two are for the backward operator: the total
+// weight, which divides a mean, and a tensor [N, C] that the device saves, or an empty one.
 struct LossResults {
   Tensor loss, saved_weight, saved_column;
 };

@@ -6,11 +6,11 @@
 
 namespace ptd {
 
-// Samples are worked on in blocks of this many, so that what is read of `columns` serves them all
-// while a block's rows stay in the first-level cache at the paper's sizes.
+// The number of samples in a block. Each load from `columns` serves all samples of a block, and at
+// the paper's sizes a block's rows stay in the L1 cache.
 constexpr int64_t kBlock = 16;
 
-// Parts in the layout of their tensor.
+// The parts as a strided view, in the layout of their tensor.
 template <class T>
 struct PartsView {
   const T* data;
@@ -25,22 +25,22 @@ struct Batch {
   int64_t parts;     // R
   Matrix weights;    // [N, R]; absent: one part of weight one
   const T* columns;  // [C, R, C]: columns[k][j][i] = parts[j][i][k], so a column is contiguous
-  // [C]: where in `columns` each column stands that a label asks for; nullptr where all are there.
+  // [C]: the index in `columns` of each label's column; nullptr if `columns` holds all columns.
   const int32_t* column_index = nullptr;
   const T* slack;             // [C, C] transposed, slack[k][i]; or nullptr
-  bool has_row_sums = false;  // the forward operator's row sums are there already
+  bool has_row_sums = false;  // true if the row sums need no computation by the kernels
 };
 
-// Gradients asked for; absent ones are nullptr. `columns` and `slack` are added to, so that samples
-// can be handled in several ranges; rows of `logits` and `weights` are written.
+// The requested gradients; those not requested are nullptr. Kernels add to `columns` and `slack`,
+// so that samples can be handled in several ranges; they overwrite rows of `logits` and `weights`.
 template <class T>
 struct Gradients {
   Matrix logits;   // [N, C] in the type of the logits
   Matrix weights;  // [N, R]
   T* columns;      // [C, R, C]
   T* slack;        // [C, C] transposed
-  // [N, C] or nullptr: where the losses leave what rows of the matrix take from the gradient of
-  // slack, for row_sums/sign_table.h, instead of taking it off themselves.
+  // [N, C] or nullptr. If present, the losses write row_i (gradients/spread.h) here instead of
+  // subtracting it from the gradient of slack; the sign tables then subtract it.
   T* row_grad;
 };
 

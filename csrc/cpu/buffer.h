@@ -1,4 +1,4 @@
-// Working memory from torch's allocator, where profilers see it.
+// Scratch memory from torch's allocator, so that torch's profiler sees it.
 #pragma once
 
 #include "tensor.h"
@@ -19,7 +19,7 @@ class Buffer {
   const Tensor& tensor() const { return tensor_; }
   char* data() const { return data_; }
 
-  // The next `count` numbers; the caller has added up what it takes.
+  // The next `count` numbers. The caller has sized the buffer for everything that it takes.
   template <class T>
   T* take(int64_t count) {
     T* at = reinterpret_cast<T*>(data_ + used_);

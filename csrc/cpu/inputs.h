@@ -1,4 +1,4 @@
-// Tensors as the CPU kernels take them, and their work divided among threads.
+// Tensors as the CPU kernels take them, and the division of work among threads.
 #pragma once
 
 #include <torch/csrc/stable/ops.h>
@@ -43,15 +43,15 @@ inline OptionalTensor contiguous(const OptionalTensor& tensor) {
   return torch::stable::contiguous(*tensor);
 }
 
-// Ranges of samples, one per thread at most and none smaller than is worth a thread. The division
-// depends on the sizes and the number of threads alone, so that sums come out the same every time.
+// Ranges of samples: at most one per thread, and few enough that each is worth starting a thread.
+// The division depends on the sizes and the number of threads alone, so that sums are reproducible.
 class Ranges {
  public:
   // `work` is in multiply-adds per sample; `most` limits the number of ranges, which are multiples
   // of `block` samples.
   Ranges(int64_t samples, double work, int64_t most = INT64_MAX, int64_t block = kBlock)
       : samples_(samples) {
-    constexpr double kWorthAThread = 400e3;  // some ten microseconds
+    constexpr double kWorthAThread = 400e3;  // multiply-adds, about ten microseconds
     const double worth = double(samples) * work / kWorthAThread;
     int64_t count = torch::stable::get_num_threads();
     if (double(count) > worth) count = worth < 1 ? 1 : int64_t(worth);
@@ -79,13 +79,13 @@ class Ranges {
   int64_t samples_, count_, size_;
 };
 
-// Parts with columns laid out, for some labels or for all classes, in memory of their own.
+// A copy of the parts in column layout, with the columns of some labels or of all classes.
 template <class T>
 class LaidOutColumns {
  public:
   explicit LaidOutColumns(const PartsView<T>& parts) : parts_(parts), columns_(parts.classes) {}
 
-  // Lays out the columns of labels [begin, end) alone.
+  // Restricts the copy to the columns of labels [begin, end).
   void choose(const Labels& labels, int64_t begin, int64_t end) {
     index_.assign(parts_.classes, -1);
     columns_ = 0;
@@ -121,8 +121,8 @@ class LaidOutColumns {
 // The columns of the parts that an operator reads.
 enum class ColumnsRead { none, of_labels, all };
 
-// T(x) of a batch with the memory its views refer to. Nothing is kept from one call to the next, so
-// that parts are read as they are, whatever has written to them.
+// T(x) of a batch with the memory its views refer to. Nothing is cached between calls, so that
+// writes to the parts in place take effect.
 template <class T>
 class BatchInputs {
  public:
@@ -145,8 +145,8 @@ class BatchInputs {
     }
     if (is_column_layout(parts) || read == ColumnsRead::none) return;
     if (read == ColumnsRead::of_labels) labels_ = labels_of(*labels);
-    // What one thread writes another reads slowly: as long as parts are small, each thread lays out
-    // the columns of its own labels.
+    // Reading data that another core has just written is slow: if the parts are small, each thread
+    // copies the columns of its own labels.
     constexpr int64_t kFewNumbers = int64_t(1) << 19;
     own_columns_ = labels_ && parts.numel() <= kFewNumbers;
     if (own_columns_) return;
@@ -158,7 +158,8 @@ class BatchInputs {
   BatchInputs(const BatchInputs&) = delete;
   BatchInputs& operator=(const BatchInputs&) = delete;
 
-  // Completes the batch for samples [begin, end) with columns that live as long as the result.
+  // Points `own` to the columns of labels [begin, end), if each thread copies its own. The result
+  // owns those columns.
   std::optional<LaidOutColumns<T>> own_columns(int64_t begin, int64_t end, Batch<T>& own) const {
     if (!own_columns_) return {};
     LaidOutColumns<T> columns(view_);
@@ -175,8 +176,8 @@ class BatchInputs {
   std::optional<LaidOutColumns<T>> columns_, slack_columns_;
 };
 
-// Scratch of one thread: on the stack at the paper's sizes. `whole`, or only what the forward of a
-// loss needs.
+// The scratch of one thread, on the stack at the paper's sizes. Without `whole` it is only as large
+// as the forward pass of a loss needs.
 template <class T>
 class Scratch {
  public:

@@ -21,7 +21,7 @@ struct LossArgs {
   T smoothing;
 };
 
-// What one range adds to the reduced loss.
+// The contribution of one range to the reduced loss.
 struct LossPartial {
   double loss;
   double weight;
@@ -30,8 +30,8 @@ struct LossPartial {
 
 template <class T>
 struct Kernels {
-  // Numbers of scratch, of type T, that one call of a kernel below may use; not `whole` is enough
-  // for loss_forward and clean_posterior.
+  // Numbers of scratch, of type T, that one call of a kernel below may use. Without `whole` it is
+  // enough for clean_posterior, and for loss_forward that does not save the gradient.
   static int64_t scratch_size(const Batch<T>& batch, bool whole) {
     const int64_t c = batch.classes, r = batch.parts;
     return kBlock * (r + c) + c + (whole ? kBlock * 3 * c + c : 0);
@@ -79,7 +79,7 @@ struct Kernels {
                           const int32_t* column_index,  // [C] or nullptr, as in Batch
                           T* columns);                  // [C, R, C], or the columns with an index
 
-  // For csrc/noisy_posterior.h.
+  // The contraction of csrc/noisy_posterior.h.
   void (*contract_parts)(const T* d,             // [N, R, C]
                          const Matrix& weights,  // [N, R]
                          const T* softmax,       // [N, C]
@@ -88,7 +88,7 @@ struct Kernels {
                          T* grad_softmax,   // [N, C] or nullptr
                          T* grad_weights);  // [N, R] or nullptr
 
-  // For row_sums/sign_table.h. A table is filled for its own rows; bounds are of all samples.
+  // Kernels of row_sums/sign_table.h. A table covers its own rows; the bounds hold for all samples.
   static int64_t sign_scratch_size(const Batch<T>& batch) {
     return (batch.parts + 16 + 1) * kSignSamples;
   }
@@ -121,7 +121,7 @@ struct Kernels {
   void (*simplex_least_squares)(const LeastSquaresProblem<T>&, T* scratch);
 };
 
-// For the instruction set of this machine.
+// The table for the instruction set of this machine.
 template <class T>
 const Kernels<T>& kernels();
 

@@ -1,5 +1,5 @@
-// Parts, or one matrix, from any layout to the one where columns are contiguous, in tiles that are
-// transposed in registers.
+// Copies parts, or one matrix, from any layout to column layout, in tiles that are transposed in
+// registers.
 #pragma once
 
 #include <utility>
@@ -16,8 +16,8 @@ PTD_INLINE Vec<T> interleave(Vec<T> a, Vec<T> b, std::index_sequence<Lane...>) {
   return __builtin_shufflevector(a, b, int(First + Lane / 2 + (Lane % 2) * kLanes<T>)...);
 }
 
-// Lane l of v[r] becomes lane r of v[l]: interleaving moves the first bit of (r, l) to its end, so
-// that r and l have changed places after as many times as either has bits.
+// Lane l of v[r] becomes lane r of v[l]. One stage of interleaving rotates the bits of the index
+// (r, l) by one, so that r and l are exchanged after as many stages as each has bits.
 template <class T>
 PTD_INLINE void transpose_lanes(Vec<T> (&v)[kLanes<T>]) {
   constexpr int W = kLanes<T>;
@@ -32,14 +32,14 @@ PTD_INLINE void transpose_lanes(Vec<T> (&v)[kLanes<T>]) {
   }
 }
 
-// Rows [begin, end) of the R * C rows of all parts, to all columns or to those that have an index.
+// Copies rows [begin, end) of the R * C rows of all parts, for all columns or those with an index.
 template <class T>
 void lay_out_columns(const PartsView<T>& parts, int64_t begin, int64_t end,
                      const int32_t* column_index,  // [C], negative for a column to leave out; or
                                                    // nullptr
                      T* columns) {                 // [.., R, C]
   constexpr int W = kLanes<T>;
-  constexpr int64_t kRows = 512;  // few enough pages at a time, and long runs of writes
+  constexpr int64_t kRows = 512;  // limits the pages touched at a time; writes stay long
   const int64_t classes = parts.classes, rows = parts.count * classes;
   const auto index_of = [&](int64_t k) { return column_index ? int64_t(column_index[k]) : k; };
   const auto row_at = [&](int64_t r) {

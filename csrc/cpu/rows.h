@@ -27,8 +27,8 @@ PTD_INLINE uint32_t bits_of_float(float x) {
   return bits;
 }
 
-// binary16 has five exponent bits, biased by 15: moved to float's place and scaled by 2^112 every
-// finite value, subnormal or not, comes out exact.
+// binary16 has five exponent bits, biased by 15. Its bits, shifted to float's position and scaled
+// by 2^112, give every finite value exactly, subnormal or not.
 PTD_INLINE float float_of_half(uint16_t half) {
   const uint32_t magnitude = uint32_t(half & 0x7fffu) << 13;
   const uint32_t sign = uint32_t(half & 0x8000u) << 16;
@@ -48,7 +48,7 @@ PTD_INLINE uint16_t half_of_float(float x) {
   } else if (magnitude >= 0x47800000u) {
     half = 0x7c00u;  // 65536 and above
   } else if (magnitude >= 0x38800000u) {
-    // Normal: a carry out of the mantissa ends in the exponent, as it should, up to infinity.
+    // Normal: a carry out of the mantissa increments the exponent, up to infinity, as it should.
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   } else {
     // Subnormal: one unit is 2^-24, which is also the unit in the last place of 0.5.
@@ -65,7 +65,7 @@ PTD_INLINE uint16_t bfloat16_of_float(float x) {
   return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// Row n as contiguous T: the tensor's own memory where it already is that, else a copy in buffer.
+// Row n as contiguous T: the tensor's own memory if it is contiguous T, else a copy in buffer.
 template <class T>
 PTD_INLINE const T* read_row(const Matrix& m, int64_t n, int64_t columns, T* buffer) {
   const int64_t base = n * m.row_stride;
@@ -95,8 +95,8 @@ PTD_INLINE const T* read_row(const Matrix& m, int64_t n, int64_t columns, T* buf
   }
 }
 
-// Where row n of an output is computed: in place where it is contiguous T, else in buffer, from
-// where write_row converts it.
+// The memory in which row n of a contiguous output is computed: the output itself if its type is T,
+// else buffer, which write_row then converts.
 template <class T>
 PTD_INLINE T* output_row(const Matrix& m, int64_t n, T* buffer) {
   const bool in_place = m.scalar == (sizeof(T) == sizeof(float) ? Scalar::f32 : Scalar::f64);

@@ -1,7 +1,7 @@
-// Columns of T(x) + slack, the one thing every operator here is made of, and their gradients.
+// Columns of T(x) + slack and their row sums, which every operator on T(x) is built from.
 //
-// Column k of sample n is m_i = slack_ik + sum_j h_j P^j_ik. Lanes run over i, the clean class: in
-// the [C, R, C] layout these are neighbours. None of these functions holds more of T(x) than the
+// Column k of sample n is m_i = slack_ik + sum_j h_j P^j_ik. Lanes run over i, the clean class,
+// which is contiguous in the [C, R, C] layout. None of these functions holds more of T(x) than the
 // columns it is working on.
 #pragma once
 
@@ -13,8 +13,8 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// finish(i, n, m) with m = lanes i.. of base + sum_j h_j column_j, of which n are in the row; base
-// is zero where it is nullptr.
+// Calls finish(i, n, m) for every vector m of base + sum_j h_j column_j; m starts at entry i and
+// has min(n, lanes) entries of the column. A base of nullptr stands for zero.
 template <class T, class Finish>
 PTD_INLINE void combine_column(const T* h,       // [R]
                                const T* column,  // [R, C]
@@ -31,7 +31,7 @@ PTD_INLINE void combine_column(const T* h,       // [R]
     for (int v = 0; v < 4; ++v) finish(i + v * W, W, m[v]);
   }
   for (; i < classes; i += W) {
-    // Two chains of additions, since one is as slow as its latency.
+    // Two independent chains of additions hide their latency.
     const int64_t n = classes - i;
     Vec<T> even = base ? load(base + i, n) : Vec<T>{}, odd{};
     int64_t j = 0;
@@ -44,7 +44,7 @@ PTD_INLINE void combine_column(const T* h,       // [R]
   }
 }
 
-// The same lanes i of K columns from k on, for S samples at once: each load serves S samples.
+// The vector at entry i of K columns from k on, for S samples at once: each load serves S samples.
 template <int S, int K, class T>
 PTD_INLINE void combine_tile(const T* h,        // [S, R]
                              const T* columns,  // [K, R, C] from column k on
@@ -64,18 +64,18 @@ PTD_INLINE void combine_tile(const T* h,        // [S, R]
   }
 }
 
-// As clamp_entry.
+// clamp_entry of math/revision.h, for a vector.
 template <class T>
 PTD_INLINE Vec<T> clamp_lanes(Vec<T> m) {
   return positive_part(m);
 }
 
-// A tile of T(x) is as large as the registers allow: the more samples a load serves, and the more
-// sums there are, the less the multiply-adds wait for either.
+// A tile of T(x) is as large as the registers allow: more samples per load and more independent
+// sums hide the latency of loads and of multiply-adds.
 constexpr int kTileSamples = kVectorRegisters >= 32 ? 8 : 4;
 constexpr int kTileColumns = kVectorRegisters >= 32 ? 3 : 2;
 
-// Goes through all columns of a block in tiles: visit(s, k, i, m) with m[t][c] = lanes i.. of
+// Calls visit(s, k, i, m) for all columns of a block, in tiles: m[t][c] is the vector at entry i of
 // column k + c of sample s + t.
 template <class T, class Visit>
 PTD_INLINE void for_each_tile(const Batch<T>& batch, const T* h, int64_t count,
@@ -105,8 +105,8 @@ PTD_INLINE void for_each_tile(const Batch<T>& batch, const T* h, int64_t count,
   while_left.template operator()<1>();
 }
 
-// Row sums of the clamped matrix, r_i = sum_k max(m_ik, 0), for S samples and lanes i... They stay
-// in registers: for few classes, whose parts all fit into the first-level cache.
+// Row sums of the clamped matrix, r_i = sum_k max(m_ik, 0), for S samples and the vector at row i.
+// The sums stay in registers. This suits few classes, whose parts all fit in the L1 cache.
 template <int S, class T>
 PTD_INLINE void row_sums_in_registers(const Batch<T>& batch, const T* h, int64_t i,
                                       T* sums) {  // [S, C]
@@ -154,7 +154,7 @@ PTD_INLINE void row_sums(const Batch<T>& batch, const T* h, int64_t count,
                 });
 }
 
-// As is_empty_row and inverse_row_sum.
+// is_empty_row and inverse_row_sum of math/revision.h, for vectors.
 template <class T>
 PTD_INLINE auto empty_rows(Vec<T> sums) {
   return sums < splat(smallest_normal<T>());
@@ -171,7 +171,8 @@ PTD_INLINE const T* part_columns(const Batch<T>& batch, int64_t k) {
   return batch.columns + at * batch.parts * batch.classes;
 }
 
-// Column y of the transition matrix itself: combined, revised where there is slack, and smoothed.
+// Column y of the transition matrix: the weighted sum of the parts, with slack clamped and
+// normalised, then smoothed.
 template <class T>
 PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y, T smoothing,
                                   const T* sums,  // [C], the row sums; only read with slack
@@ -192,7 +193,7 @@ PTD_INLINE void transition_column(const Batch<T>& batch, const T* h, int64_t y, 
   });
 }
 
-// Rows of weights of a block as one contiguous [count, R], in place where they are that already.
+// The weights of a block as contiguous [count, R]: the tensor's own memory if it is contiguous.
 template <class T>
 PTD_INLINE const T* block_weights(const Batch<T>& batch, int64_t begin, int64_t count,
                                   T* buffer) {  // [count, R]

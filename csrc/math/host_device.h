@@ -1,9 +1,9 @@
 // Marks functions that are compiled for the host and for the device. On the host they are always
-// inlined: the CPU kernels are compiled once per instruction set, and an out-of-line copy made for
-// one of them must never be the one the linker keeps for another.
+// inlined: the CPU kernels are compiled once per instruction set, and the linker must never merge
+// an out-of-line copy compiled for one instruction set with that of another.
 #pragma once
 
-#if defined(__CUDACC_RTC__)  // NVRTC has the functions built in, and no headers
+#if defined(__CUDACC_RTC__)  // NVRTC has the math functions built in, and no standard headers
 using int64_t = long long;
 #else
 #include <math.h>
@@ -47,7 +47,7 @@ PTD_HD double smallest_normal<double>() {
   return 2.2250738585072014e-308;
 }
 
-// x, or the largest number of its sign instead of an infinity. NaN stays NaN.
+// x, with an infinity replaced by the largest finite number of its sign. NaN stays NaN.
 template <class T>
 PTD_HD T saturated(T x) {
   const T most = largest_number<T>(), cut = x > most ? most : x;

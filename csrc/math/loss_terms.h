@@ -6,9 +6,9 @@
 //   U = sum_i exp(z_i - column_shift) u_i e'_i = exp(z_i - column_shift)
 //   S = sum over i other than y of e_i
 //
-// The two shifts differ only without smoothing: where u is zero at the largest logit exp(z_i -
-// shift) could underflow for every i with u_i > 0, and U with it; and where all u are tiny U would
-// be subnormal and its inverse infinite.
+// The two shifts differ only without smoothing, in two cases. If u is zero at the largest logit,
+// exp(z_i - shift) could underflow for every i with u_i > 0, and so could U. If all u_i are tiny, U
+// would be subnormal and its inverse infinite.
 //
 //   log p = log sum_i g_i u_i = log U + column_shift - log E - shift
 //   q_i   = g_i u_i / p = e'_i u_i / U                              (P(Y = i | x, y))
@@ -17,13 +17,13 @@
 //     beta detached                          d/dz = beta (g - [i = y])
 //     beta attached                          d/dz = beta g - beta l q + beta (l - 1) [i = y]
 //
-// Where T(x) all but rules out a label that the network is sure of, beta is as large as l and
-// 1 - g_y are small. Both come from S, without the rounding of a difference from one:
+// If T(x) almost rules out a label that the network is sure of, beta is very large while l and
+// 1 - g_y are very small. Both are computed from S, which avoids cancellation in 1 - g_y:
 //
 //   l = log(1 + S) where z_y is the largest logit,   1 - g_y = S / E
 //
-// Without smoothing beta can overflow where l and 1 - g_y underflow. With S' the sum S under the
-// column shift, beta S = S' / U, and for z_y the largest logit
+// Without smoothing beta can overflow while l and 1 - g_y underflow. Let S' be the sum S under the
+// column shift. Then beta S = S' / U, and if z_y is the largest logit
 //
 //   beta l = S' / U * log(1 + S) / S,   beta g_i = e'_i / (U E),   beta (1 - g_y) = S' / (U E)
 //
@@ -33,16 +33,18 @@
 //   dloss/dz_y = label + posterior * e'_y u_y                       (reweight)
 //   dloss/du_i = posterior * e'_i
 //
-// Where the shifts differ and u_i = 0, e'_i can be larger than any number. Both e'_i and what comes
-// of dloss/du_i saturate there, since zeros are multiplied by them: u_i, entries of the parts.
+// If the shifts differ and u_i = 0, e'_i can overflow. Both e'_i and the gradients that follow from
+// dloss/du_i then saturate, because they are multiplied by zeros (u_i, entries of the parts) and
+// zero times infinity would be NaN.
 //
-// The clean posterior q has, for G the gradient of what is made of it,
+// The clean posterior q has, with G = dL/dq,
 //
 //   d/dz_i = q_i (G_i - <G, q>),   d/du_i = e'_i / U (G_i - <G, q>)
 //
-// Where q is all but one at class m and u_m is tiny, G_m - <G, q> is a difference of nearly equal
-// numbers, and e'_m / U enlarges its rounding. Relative to G_m, for m the class with the largest q,
-// nothing cancels: the term of m is zero, whatever the rounding of q_m.
+// If q_m is almost one and u_m is tiny, G_m - <G, q> is a difference of nearly equal numbers, and
+// e'_m / U amplifies its rounding error. With all gradients taken relative to G_m, where m is the
+// class with the largest q, nothing cancels: the term of m is exactly zero, whatever the rounding
+// of q_m.
 //
 //   G_i - <G, q> = (G_i - G_m) - sum_k q_k (G_k - G_m)
 #pragma once
@@ -61,11 +63,11 @@ struct ColumnSums {
   T exp_sum;           // E
   T column_sum;        // U
   T other_sum;         // S; only reweighting reads it
-  T other_column_sum;  // S'; the same, where the shifts differ
+  T other_column_sum;  // S'; only reweighting reads it, if the shifts differ
 };
 
-// Below this U the column shift goes down by kTinyColumnShift: e'_i stays far from the largest
-// number, and e'_i u_i is normal for the smallest u_i of either type.
+// For a U this small the column shift is lowered by kTinyColumnShift: e'_i stays far below the
+// largest number, and e'_i u_i is normal even for the smallest u_i of either type.
 template <class T>
 PTD_HD bool is_tiny_column(T column_sum) {
   return column_sum > T(0) && column_sum * largest_number<T>() < T(1e8);
@@ -94,14 +96,14 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
 
   const T softmax = T(1) / sums.exp_sum;
   const T inverse_column_sum = sums.column_sum == T(0) ? T(0) : T(1) / sums.column_sum;
-  // Without mass in the column the label is infinitely more likely under g than under T^T g.
+  // If the column has no mass, the label is infinitely more likely under g than under T^T g.
   const T beta = sums.column_sum == T(0)
                      ? T(1) / sums.column_sum
                      : exp_of(label_logit - sums.column_shift) * inverse_column_sum;
   const bool capped = beta > max_importance;
   const T weight = capped ? max_importance : beta;
-  // g_y log g_y -> 0: a label the network rules out has no weight, and 0 * inf must not be NaN;
-  // but it must stay NaN if a logit is.
+  // g_y log g_y -> 0: a label that the network rules out has weight zero, and 0 * inf must not
+  // become NaN. If a logit is NaN, the loss must be NaN all the same.
   if (weight == T(0) && sums.exp_sum == sums.exp_sum) {
     return {T(0), T(0), T(0), T(0), false};
   }

@@ -1,9 +1,9 @@
 // T(x) + slack, clamped at zero and divided by its row sums.
 //
-// A row with nothing positive becomes uniform, with zero gradient. So does a row whose sum is
-// subnormal: one over it could be infinite, and where subnormal numbers are flushed to zero nothing
-// would be left of it anyway. NaN is not clamped away: it must reach the loss, where somebody sees
-// it.
+// An empty row, one without a positive entry, becomes uniform, with zero gradient. A row whose sum
+// is subnormal counts as empty too: the inverse of the sum could be infinite, and hardware that
+// flushes subnormal numbers to zero would see an empty row anyway. NaN is not clamped to zero: it
+// must reach the loss, where the user sees it.
 #pragma once
 
 #include "host_device.h"
@@ -15,13 +15,13 @@ PTD_HD T clamp_entry(T entry) {
   return entry <= T(0) ? T(0) : entry;
 }
 
-// True of a row that becomes uniform, false of one with a NaN.
+// True for a row that becomes uniform, false for a row with a NaN.
 template <class T>
 PTD_HD bool is_empty_row(T row_sum) {
   return row_sum < smallest_normal<T>();
 }
 
-// clamped / row_sum, where clamped is an entry of the row that row_sum adds up.
+// clamped / row_sum, where row_sum is the sum of the row that `clamped` is an entry of.
 template <class T>
 PTD_HD T normalised_entry(T clamped, T row_sum, T uniform) {
   return is_empty_row(row_sum) ? uniform : clamped / row_sum;

@@ -1,4 +1,4 @@
-// The arguments of what reads the column of a label: the losses and the clean posterior.
+// The arguments of the kernels that read a label's column: the losses and the clean posterior.
 #pragma once
 
 #include "inputs.h"
@@ -6,8 +6,8 @@
 
 namespace ptd {
 
-// With slack the row sums need every column; without it the forward operator reads those of the
-// labels, and the backward operator reads them for the gradient of the weights alone.
+// With slack the row sums need every column. Without slack the forward operator reads the labels'
+// columns, and the backward operator reads them only for the gradient of the weights.
 inline ColumnsRead columns_read(const OptionalTensor& slack) {
   return slack ? ColumnsRead::all : ColumnsRead::of_labels;
 }

@@ -1,4 +1,4 @@
-// The transition losses and the clean posterior: all that reads one column of T(x) per sample.
+// The transition losses and the clean posterior, which read one column of T(x) per sample.
 #pragma once
 
 #include "column/softmax.h"
@@ -9,7 +9,7 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// Scratch of one range, cut out of one allocation; what only gradients need comes last.
+// The scratch of one range, in one allocation; the arrays that only gradients need come last.
 template <class T>
 struct LossScratch {
   T *weights, *column, *logits, *entry, *row, *dm, *out;
@@ -29,7 +29,7 @@ struct LossScratch {
   }
 };
 
-// As saturated.
+// `saturated` of math/host_device.h, for a vector.
 template <class T>
 PTD_INLINE Vec<T> saturated_lanes(Vec<T> x) {
   const Vec<T> most = splat(largest_number<T>()), cut = x > most ? most : x;
@@ -44,7 +44,7 @@ PTD_INLINE LabelKind label_kind(const LossArgs<T>& args, int64_t y) {
   return y >= 0 && y < args.batch.classes ? LabelKind::counted : LabelKind::bad;
 }
 
-// Forward of a range: finish(n, y, z, u) once per counted sample, skip(n, z) for any other.
+// The forward pass of a range: finish(n, y, z, u) for a counted sample, skip(n, z) for any other.
 template <class T, class Finish, class Skip>
 PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin, int64_t end,
                                          T* scratch, T* saved, LossPartial* partial,
@@ -60,9 +60,9 @@ PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin,
     if (batch.slack && !batch.has_row_sums) {
       row_sums(batch, h, count, sums);
     }
-    // Two passes, so that what one sample writes is out of the way before it is read again.
+    // Two passes over the samples, so that a column is not read right after it is written.
     const auto column_of = [&](int64_t s) {
-      // With slack the row sums are kept, and the column is cheap to form again.
+      // With slack the row sums are saved; from them the column is cheap to compute again.
       return (batch.slack ? at.column : sums) + s * classes;
     };
     for (int64_t s = 0; s < count; ++s) {
@@ -84,8 +84,8 @@ PTD_INLINE void for_each_column_of_label(const LossArgs<T>& args, int64_t begin,
   }
 }
 
-// factor * dloss/dz, from e_i in `exps`, and factor * dloss/du where that is asked for. The
-// gradient of the logits may take the place of u or of `exps`.
+// Writes factor * dloss/dz, from e_i in `exps`, and factor * dloss/du unless grad_u is nullptr.
+// `grad_z` may be the same memory as u or as `exps`.
 template <class T>
 PTD_INLINE void loss_gradient(const LossArgs<T>& args, const ColumnSums<T>& sums,
                               const LossTerms<T>& terms, int64_t y, const T* z, const T* u,
@@ -106,7 +106,7 @@ template <class T>
 void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch, T* losses,
                   T* saved, bool save_gradient, LossPartial* partial) {
   const int64_t classes = args.batch.classes;
-  // What only gradients need is there where one is saved.
+  // The scratch has the arrays for gradients if save_gradient is set.
   T* exps = save_gradient ? LossScratch<T>(scratch, args.batch).entry : nullptr;
   const auto finish = [&](int64_t n, int64_t y, const T* z, const T* u) {
     const ColumnSums<T> sums = column_sums<T>(z, u, y, classes, args.smoothing > T(0), exps);
@@ -126,7 +126,7 @@ void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratc
   for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
 }
 
-// From gradients of single losses to that of what was made of them.
+// Multiplies the saved gradient of each sample's loss by the gradient with respect to that loss.
 template <class T>
 void scale_rows(const T* rows, int64_t classes, int64_t begin, int64_t end, const T* grad_loss,
                 int64_t grad_stride, T scale, T* row, const Matrix& out) {
@@ -162,10 +162,10 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
   for_each_column_of_label(args, begin, end, scratch, saved, partial, finish, skip);
 }
 
-// Backward of a range. Of every counted sample measure(y, z, u, exps) takes what is needed of all
-// its classes, and pull(n, y, z, u, measured, grad_z, grad_u) writes the gradients with respect to
-// its logits, where `exps` stood, and to its smoothed column; skip(n, z, grad_z) does so for any
-// other. The rest, from the column to slack, parts and weights, is the same for all.
+// The backward pass of a range. For a counted sample measure(y, z, u, exps) computes sums over its
+// classes, and pull(n, y, z, u, measured, grad_z, grad_u) writes the gradients of its logits, in
+// the memory of `exps`, and of its smoothed column; skip(n, z, grad_z) writes the gradient of any
+// other sample's logits. The rest, from the column to slack, parts and weights, is done here.
 template <class T, class Measure, class PullSample, class Skip>
 PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, int64_t end,
                                         T* scratch, const T* saved, const Gradients<T>& grads,
@@ -186,7 +186,7 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
       T* buffer = at.out + s * classes;
       return grads.logits.data ? output_row(grads.logits, first + s, buffer) : buffer;
     };
-    // Three passes, so that what one sample writes is out of the way before it is read again.
+    // Three passes over the samples, so that a row is not read right after it is written.
     for (int64_t s = 0; s < count; ++s) {
       const int64_t y = label_at(args.labels, first + s);
       labels[s] = label_kind(args, y) == LabelKind::counted ? y : -1;
@@ -215,7 +215,7 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
     }
     if (!transition) continue;
     for (int64_t s = 0; s < count; ++s) {
-      if (labels[s] < 0) continue;  // its zeros stay zeros, whatever its weights are
+      if (labels[s] < 0) continue;  // the zeros of its entry and row stay
       // du'/dM = [M > 0] ([k = y] - u') / r, for u' the column before smoothing.
       for_lanes<T>(classes, [&](int64_t i, int64_t left) {
         T* entry = at.entry + s * classes + i;
@@ -257,7 +257,7 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
   backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
 }
 
-// G at the largest q, taken lane by lane.
+// G at the largest q. Each lane keeps the largest that it has seen.
 template <class T>
 struct Pivot {
   Vec<T> most = splat(T(-1)), grad = {};

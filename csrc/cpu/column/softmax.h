@@ -16,7 +16,7 @@ PTD_INLINE T largest(const T* z, int64_t classes) {
   return max_lanes(top);
 }
 
-// The largest logit among the classes that can have produced the label.
+// The largest logit among the classes i with u_i > 0, which can have produced the label.
 template <class T>
 PTD_INLINE T largest_open(const T* z, const T* u, int64_t classes) {
   T top = -T(INFINITY);
@@ -24,7 +24,7 @@ PTD_INLINE T largest_open(const T* z, const T* u, int64_t classes) {
   return top;
 }
 
-// exp(z - shift), written to out where that is asked for; returns the sum.
+// The sum of exp(z - shift); `out` receives the terms unless it is nullptr.
 template <class T>
 PTD_INLINE T exp_row(const T* z, T shift, int64_t classes, T* out) {
   Vec<T> sum{};
@@ -43,7 +43,7 @@ PTD_INLINE void softmax_row(const T* z, int64_t classes, T* g) {
   for_lanes<T>(classes, [&](int64_t i, int64_t n) { store(g + i, inverse * load(g + i, n), n); });
 }
 
-// U and S' of loss_terms.h, for a column shift of its own.
+// U and S' of loss_terms.h, for a column shift that differs from the shift.
 template <class T>
 PTD_INLINE void sum_under_column_shift(const T* z, const T* u, int64_t y, int64_t classes,
                                        T column_shift, ColumnSums<T>& sums) {
@@ -51,14 +51,14 @@ PTD_INLINE void sum_under_column_shift(const T* z, const T* u, int64_t y, int64_
   sums.column_sum = sums.other_column_sum = T(0);
   for (int64_t i = 0; i < classes; ++i) {
     const T e = exp_of(z[i] - column_shift);
-    // It may be infinite where u is zero: those classes are not in U.
+    // e may be infinite if u_i is zero; such a class adds nothing to U.
     if (u[i] != T(0)) sums.column_sum += e * u[i];
     if (i != y) sums.other_column_sum += e;
   }
 }
 
-// The sums of loss_terms.h for label y, or for none where y is negative. `exps` receives e_i where
-// it is asked for.
+// The sums of loss_terms.h for label y, or without a label if y is negative. `exps` receives e_i
+// unless it is nullptr.
 template <class T>
 PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t y, int64_t classes,
                                      bool smoothed, T* exps) {
@@ -79,7 +79,7 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t y, int64_t 
   sums.column_sum = sum_lanes(column_sum);
   if (smoothed || sums.shift != sums.shift) return sums;
   const T open = largest_open(z, u, classes);
-  // A column without mass keeps the shift: nothing of it overflows, and its sum is zero.
+  // A column without mass keeps the shift: no term overflows, and its sum is zero.
   if (open > -T(INFINITY) && open < sums.shift) {
     sum_under_column_shift(z, u, y, classes, open, sums);
   }
@@ -90,13 +90,13 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t y, int64_t 
   return sums;
 }
 
-// What e'_i u_i is divided by for q_i: U, or NaN where a logit is, even if u is zero there.
+// The divisor in q_i = e'_i u_i / U: U, or NaN if any logit is NaN, even one whose u is zero.
 template <class T>
 PTD_INLINE T posterior_divisor(const ColumnSums<T>& sums) {
   return sums.exp_sum == sums.exp_sum ? sums.column_sum : sums.exp_sum;
 }
 
-// e'_i u_i, zero where u_i is: there e'_i may have saturated.
+// e'_i u_i, which is zero if u_i is zero, whatever e'_i is.
 template <class T>
 PTD_INLINE Vec<T> joint_exp(Vec<T> e, Vec<T> column) {
   return column == Vec<T>{} ? Vec<T>{} : e * column;

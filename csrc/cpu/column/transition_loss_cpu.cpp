@@ -68,7 +68,8 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const LossTens
   }
   BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
                         columns_read(tensors.slack, needs), &tensors.labels);
-  // Slack is what revision trains at every step; parts and weights want every entry's own gradient.
+  // Sign tables serve slack alone, which revision trains at every step: the gradients of parts and
+  // weights need dL/dM entry by entry.
   const bool by_sign =
       needs.slack && !needs.weights && !needs.parts && SignTables<T>::pay(inputs.batch);
   inputs.batch.has_row_sums = by_sign;

@@ -1,5 +1,6 @@
 // Gradient outputs of an operator. Gradients of slack and parts are sums over samples: every range
-// of samples has its own, and they are added in order, so the result does not depend on timing.
+// of samples has its own partial sums, which are added in order, so that the result does not depend
+// on thread timing.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,8 @@ class GradientOutputs {
         needs_(needs),
         tensors_({batch.samples, batch.classes, batch.parts}, logits, parts, slack, needs) {}
 
-  // How many ranges may have sums of their own. Together these stay below the size of the inputs,
-  // unless they are small.
+  // The largest number of ranges with partial sums of their own. Together these sums stay smaller
+  // than the inputs, or below kSmall.
   int64_t most_ranges() const {
     constexpr int64_t kSmall = int64_t(1) << 18;  // numbers
     const int64_t c = batch_.classes, r = batch_.parts;
@@ -85,7 +86,7 @@ class GradientOutputs {
 };
 
 // Runs body(batch, begin, end, scratch, grads) over all samples and returns the four gradients.
-// With `by_sign` bodies leave to sign tables what slack gets through the row sums.
+// With `by_sign`, sign tables instead of `body` add the slack gradient through the row sums.
 template <class T, class Body>
 FourTensors backward_ranges(const Tensor& logits, const Tensor& parts, const OptionalTensor& slack,
                             const BatchInputs<T>& inputs, const Needs& needs, double work,

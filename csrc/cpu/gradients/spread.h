@@ -1,11 +1,11 @@
-// From the gradient of a transition matrix back to slack, parts and weights.
+// The vector-Jacobian product from a transition matrix to slack, parts and weights.
 //
 // Every operator's gradient with respect to M = T(x) + slack has the form
 //
 //   dL/dM_ik = [M_ik > 0] (entry_i column_k - row_i)      with slack, row_i from the normalisation
 //   dL/dM_ik = entry_i column_k                           without
 //
-// where column_k is [k = y] for what reads column y alone. From there
+// where column_k is [k = y] for operators that read column y alone. It follows that
 //
 //   dL/dslack = sum_n dL/dM,   dL/dP^j = sum_n h_j dL/dM,   dL/dh_j = <P^j, dL/dM>.
 #pragma once
@@ -43,7 +43,7 @@ PTD_INLINE void spread_column(const T* h, const T* column, const T* dm, int64_t 
   }
 }
 
-// Without slack, for what reads the column of a label: no other column has a gradient.
+// Without slack, for operators that read the label's column: no other column has a gradient.
 template <class T>
 PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
                              const Pull<T>& pull, const Gradients<T>& grads) {
@@ -67,8 +67,8 @@ PTD_INLINE T column_factor(const Pull<T>& pull, int64_t classes, int64_t s, int6
   return pull.labels ? T(pull.labels[s] == k) : pull.column[s * classes + k];
 }
 
-// Slack alone, which is what revision trains: the gradient of K columns stays in registers while
-// the block's samples pass.
+// The gradient of slack alone, which is all that revision trains: the sums of K columns stay in
+// registers over all samples of a block.
 template <int K, class T>
 PTD_INLINE void spread_slack_columns(const Batch<T>& batch, const T* h, int64_t count,
                                      const Pull<T>& pull, int64_t k, T* grad_slack) {
@@ -109,7 +109,7 @@ PTD_INLINE void spread_slack(const Batch<T>& batch, const T* h, int64_t count, c
   if (k < batch.classes) spread_slack_columns<1>(batch, h, count, pull, k, grad_slack);
 }
 
-// With slack and any of the other gradients.
+// With slack, if the gradient of the parts or of the weights is requested.
 template <class T>
 PTD_INLINE void spread_revised(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
                                const Pull<T>& pull, const Gradients<T>& grads, T* dm) {

@@ -7,13 +7,13 @@
 namespace ptd {
 namespace {
 
-// With more classes than this the products win; with fewer T(x) is formed in registers, in less
-// time than the calls of torch's operators take.
+// With more classes than this, matrix products are faster. With fewer, T(x) is computed in
+// registers, in less time than the calls of torch's operators take.
 constexpr int64_t kMostClassesInRegisters = 32;
 
-// torch's product of batches calls a library for each little matrix.
+// A kernel of our own, because torch's bmm calls the BLAS library for each small matrix.
 struct CpuContraction {
-  static constexpr int64_t kIntermediate = int64_t(1) << 21;  // few products, each of full speed
+  static constexpr int64_t kIntermediate = int64_t(1) << 21;  // few products, each at full speed
 
   void operator()(const Tensor& d, const Tensor& weights, const Tensor& softmax,
                   const Tensor& grad_softmax, const Tensor& grad_weights) const {

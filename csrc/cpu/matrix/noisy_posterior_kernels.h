@@ -7,8 +7,8 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// entry_i = g_i / r_i, and the share of the empty rows: they are uniform, so theirs is the
-// same in every column.
+// entry_i = g_i / r_i. Returns the sum of g_i / C over the empty rows: they are uniform, so they
+// add the same to every column.
 template <class T>
 PTD_INLINE T divide_by_row_sums(const T* sums, int64_t classes, T* entry) {
   Vec<T> share{};
@@ -20,8 +20,8 @@ PTD_INLINE T divide_by_row_sums(const T* sums, int64_t classes, T* entry) {
   return sum_lanes(share) / T(classes);
 }
 
-// out_k += sum_i M_ik entry_i for K columns from k on and S samples. The sums over i stay in
-// registers to the end: adding up lanes takes as long as a good part of a column.
+// out_k += sum_i M_ik entry_i for K columns from k on and S samples. The sums over i stay in vector
+// registers to the end, because a horizontal sum is expensive compared with the work of a column.
 template <int S, int K, class T>
 PTD_INLINE void add_columns(const Batch<T>& batch,
                             const T* h,      // [S, R]
@@ -65,7 +65,7 @@ PTD_INLINE void add_all_columns(const Batch<T>& batch, const T* h, const T* entr
   while_left.template operator()<1>();
 }
 
-// out_k = sum_i T_ik g_i. With slack that takes the row sums first.
+// out_k = sum_i T_ik g_i. With slack the row sums are computed first.
 template <class T>
 void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin, int64_t end,
                      T* scratch, T* posterior, T* saved) {
@@ -88,8 +88,8 @@ void noisy_posterior(const Batch<T>& batch, const Matrix& logits, int64_t begin,
 }
 
 // With d_i = sum_k T_ik G_k:   dz_i = g_i (d_i - <g, d>),   and with slack
-// dM_ik = [M_ik > 0] g_i (G_k - d_i) / r_i. Without slack there is the gradient of the logits
-// alone: those of weights and parts are matrix products.
+// dM_ik = [M_ik > 0] g_i (G_k - d_i) / r_i. Without slack this kernel computes the gradient of the
+// logits alone: the gradients of weights and parts are matrix products (csrc/noisy_posterior.h).
 template <class T>
 void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64_t begin,
                               int64_t end, T* scratch, const T* grad, const T* saved,
@@ -147,7 +147,7 @@ void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64
   }
 }
 
-// dg_i = sum_j h_j d_ji and dh_j = sum_i d_ji g_i, where they are asked for.
+// dg_i = sum_j h_j d_ji and dh_j = sum_i d_ji g_i, unless their pointer is nullptr.
 template <class T>
 void contract_parts(const T* d, const Matrix& weights, const T* softmax, int64_t parts,
                     int64_t classes, int64_t begin, int64_t end, T* row, T* grad_softmax,

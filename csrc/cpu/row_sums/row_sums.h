@@ -1,5 +1,5 @@
-// Row sums of T(x) + slack, and the gradient of slack through them, by sign tables: one table for
-// the rows of each thread.
+// Row sums of T(x) + slack, and the gradient of slack through them, by sign tables. Each thread has
+// a table for its rows.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,8 @@ namespace ptd {
 template <class T>
 class SignTables {
  public:
-  // With few classes T(x) fits into a few registers, and a table costs as much as a few samples.
+  // True if tables are faster. With few classes T(x) fits in registers, and a table costs as much
+  // as several samples.
   static bool pay(const Batch<T>& batch) {
     return batch.slack && batch.classes >= 32 && batch.classes <= INT32_MAX && batch.samples >= 8;
   }
@@ -33,8 +34,8 @@ class SignTables {
     });
   }
 
-  // Subtracts from grad_slack what samples [first, first + count) take from it through the row
-  // sums; the tables are filled at the first call.
+  // Subtracts from grad_slack the gradient through the row sums of samples [first, first + count).
+  // The tables are filled at the first call.
   void subtract(int64_t first, int64_t count, const T* row_grad, T* grad_slack) {
     rows_.run([&](int64_t range, int64_t begin, int64_t end) {
       const bool filled = memory_[range].has_value();
@@ -47,8 +48,8 @@ class SignTables {
   }
 
  private:
-  // The memory of a range: its table, laid out here, and the scratch that follows, which is
-  // returned; nullptr for a range without rows.
+  // Allocates the memory of a range, scratch and table, at the first call. Returns the scratch, or
+  // nullptr for a range without rows.
   T* take(int64_t range, int64_t begin, int64_t end) {
     const int64_t rows = end - begin, classes = batch_.classes, parts = batch_.parts;
     if (rows == 0) return nullptr;
@@ -79,7 +80,7 @@ class SignTables {
   std::vector<std::optional<Buffer>> memory_;
 };
 
-// Writes the row sums where a sign table pays, and says so to the kernels of the forward operator.
+// Writes the row sums if sign tables are faster, and sets has_row_sums for the forward kernels.
 template <class T>
 void row_sums_by_sign(Batch<T>& batch, T* sums) {  // [N, C]
   if (!SignTables<T>::pay(batch)) return;

@@ -1,18 +1,18 @@
-// The sign table of some rows of T(x) + slack: entries whose sign is the same for every sample of a
-// batch, found anew at every call.
+// The sign table of a range of rows of T(x) + slack: the entries whose sign is the same for every
+// sample of a batch. It is computed at every call.
 //
 // With weights h >= 0 that sum to between `least` and `most`, entry (i, k) lies for every sample
-// between least * min_j P^j_ik + slack_ik and most * max_j P^j_ik + slack_ik. Where both are
-// positive the entry is never clamped and its part of the row sum is linear in h:
+// between least * min_j P^j_ik + slack_ik and most * max_j P^j_ik + slack_ik. If both are positive,
+// the entry is never clamped and its term in the row sum is linear in h:
 //
 //   r_i = constant_i + sum_j h_j linear_ji + sum over k of unknown sign of max(m_ik, 0)
 //
-// Where both are negative it is always clamped and adds nothing. Entries of unknown sign are
-// evaluated sample by sample, over the parts that are non-zero there: rows of P come out of a
-// projection onto the simplex, so at many classes most are exact zeros. Nothing is approximated.
+// If both are negative, the entry is always clamped and adds nothing. Entries of unknown sign are
+// evaluated for each sample, over the parts that are non-zero there: rows of P are projections onto
+// the simplex, so with many classes most of their entries are exact zeros. Nothing is approximated.
 //
-// A thread makes the table of its rows and uses it for all samples: what one thread writes another
-// reads slowly.
+// A thread fills the table of its own rows and uses it for all samples, because reading data that
+// another core has just written is slow.
 #pragma once
 
 #include <stdint.h>
@@ -21,11 +21,11 @@ namespace ptd {
 
 struct WeightBounds {
   double least, most;  // of the sum of a sample's weights
-  bool usable;         // all weights finite and >= 0
+  bool usable;         // true if all weights are finite and >= 0
 };
 
-// An entry of unknown sign: its column k, and a bit for each group of parts, set where one of them
-// is not zero.
+// An entry of unknown sign: its column k, and a bit for each group of parts, set if one of them is
+// not zero at this entry.
 struct UnknownSign {
   int32_t column;
   uint32_t groups;
@@ -39,12 +39,12 @@ struct SignTable {
   int64_t begin, end;    // the rows, from a multiple of the lanes on
   T* linear;             // [rows, R]
   T* constant;           // [rows]
-  int32_t* count;        // [rows]: the entries of unknown sign
-  UnknownSign* unknown;  // [rows, C]: they stand first in each row
-  uint32_t* positive;    // [C, rows / lanes]: a bit for each row, set where it is known that m > 0
+  int32_t* count;        // [rows]: the number of entries of unknown sign
+  UnknownSign* unknown;  // [rows, C]: the first `count` of each row are used
+  uint32_t* positive;    // [C, rows / lanes, rounded up]: a bit for each row, set if m > 0 is known
 };
 
-// Samples that are taken at a time by what goes through rows.
+// The number of samples that the kernels which loop over rows handle at a time.
 constexpr int64_t kSignSamples = 256;
 
 }  // namespace ptd

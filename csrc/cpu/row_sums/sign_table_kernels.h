@@ -1,7 +1,7 @@
-// Filling a sign table (see sign_table.h), and row sums and slack gradients with it.
+// Kernels that fill a sign table (sign_table.h) and compute row sums and slack gradients with it.
 //
-// Entries of unknown sign are evaluated with lanes running over samples: a non-zero of P is then
-// one multiply-add for many of them, and a row's sum stays in registers.
+// Entries of unknown sign are evaluated with lanes running over samples: a non-zero entry of P then
+// takes one multiply-add for a whole vector of samples, and a row's sum stays in registers.
 #pragma once
 
 #include <float.h>
@@ -24,7 +24,7 @@ void weight_bounds(const Batch<T>& batch, T* scratch, WeightBounds* bounds) {
     for_lanes<T>(batch.parts, [&](int64_t j, int64_t left) {
       const Vec<T> v = load(h + j, left);
       sum += v;
-      low = v >= low ? low : v;  // a NaN is taken, and makes what follows false
+      low = v >= low ? low : v;  // keeps a NaN, which makes `usable` false
     });
     const T total = sum_lanes(sum), smallest = -max_lanes(-low);
     lowest = smallest >= lowest ? lowest : smallest;
@@ -34,8 +34,8 @@ void weight_bounds(const Batch<T>& batch, T* scratch, WeightBounds* bounds) {
   *bounds = {double(least), double(most), lowest >= T(0) && most <= T(FLT_MAX) && least >= T(0)};
 }
 
-// Fills the table of its rows. Where parts or weights are negative or not finite nothing can be
-// said of signs: all are unknown.
+// Fills the table for its rows. If parts or weights are negative or not finite, the bounds do not
+// hold, and all signs are unknown.
 template <class T>
 void fill_sign_table(const Batch<T>& batch, const WeightBounds& bounds, SignTable<T>* table) {
   constexpr int W = kLanes<T>;
@@ -43,7 +43,7 @@ void fill_sign_table(const Batch<T>& batch, const WeightBounds& bounds, SignTabl
   const int64_t rows = table->end - begin, words = (rows + W - 1) / W;
   const int64_t of_a_bit = parts_of_a_bit(parts);
   const T least = T(bounds.least), most = T(bounds.most);
-  // Bounds and entries are rounded differently; what is closer to zero than that is unknown.
+  // Bounds and entries are rounded differently: the sign of an entry this close to zero is unknown.
   const T rounding = T(8) * (sizeof(T) == sizeof(float) ? T(FLT_EPSILON) : T(DBL_EPSILON));
   const Vec<T> zero{};
   Vec<T> lowest{}, total{};
@@ -69,7 +69,7 @@ void fill_sign_table(const Batch<T>& batch, const WeightBounds& bounds, SignTabl
       low *= least;
       high *= most;
       const Vec<T> margin = rounding * (high + (s < zero ? -s : s));
-      // The parts make up for the slack, and by so much that adding them up apart costs no digits.
+      // The parts outweigh a negative slack by enough that summing the two apart does not cancel.
       const auto outweighs = (low + s > margin) & (T(0.5) * low + s >= zero) & (s <= zero);
       const auto positive = (s > zero) | outweighs;
       const auto clamped = (high + s < -margin) | ((groups == Lanes<T>{}) & (s <= zero));
@@ -144,11 +144,11 @@ PTD_INLINE void transpose_weights(const Batch<T>& batch, int64_t first, int64_t 
   }
 }
 
-// Vectors of samples whose entries are held in registers at once.
+// The number of vectors of samples that are held in registers at once.
 constexpr int kGroup = 4;
 
-// visit(t, m) for the entries of unknown sign in a row, with m[e] = entry t + e for the samples of
-// a group, whose weights are h [R, kSignSamples]. Two entries share what is loaded of h.
+// Calls visit(t, m) for the entries of unknown sign in a row, with m[e] = entry t + e for the
+// samples of a group, whose weights are h [R, kSignSamples]. Each load of h serves two entries.
 template <class T, class Visit>
 PTD_INLINE void for_each_unknown(const Batch<T>& batch, const SignTable<T>& table, int64_t row,
                                  const T* h, const Visit& visit) {
@@ -234,8 +234,8 @@ void row_sums_by_sign(const Batch<T>& batch, const WeightBounds& bounds, SignTab
   }
 }
 
-// Subtracts from the slack gradient of the table's rows what comes of the row sums, for samples
-// [first, first + count): sum_n [m_ik > 0] row_ni.
+// Subtracts from the slack gradient of the table's rows the gradient through the row sums, for
+// samples [first, first + count): sum_n [m_ik > 0] row_ni.
 template <class T>
 void slack_gradient_by_sign(const Batch<T>& batch, const SignTable<T>& table, int64_t first,
                             int64_t count,      // at most kSignSamples
@@ -290,7 +290,7 @@ void slack_gradient_by_sign(const Batch<T>& batch, const SignTable<T>& table, in
   }
 }
 
-// What comes of the labels' own entries: column y of each sample's slack gradient.
+// Adds entry_i column_k of dL/dM, which is non-zero only in column y of each sample.
 template <class T>
 PTD_INLINE void add_label_columns(const Batch<T>& batch, int64_t count, const Pull<T>& pull,
                                   T* grad_slack) {  // [C, C] by column

@@ -1,9 +1,9 @@
 // exp of a vector, to about one unit in the last place.
 //
-// x = n ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^n exp(r), exp(r) by its Taylor series, whose
-// remainder at that r is below a tenth of a unit in the last place at the degrees used. ln 2 is
-// split in two so that n ln 2 is exact in its leading part. Results that would be subnormal are
-// zero; x above the largest exponent saturates instead of overflowing; NaN stays NaN.
+// With x = n ln 2 + r and |r| <= ln 2 / 2, exp(x) = 2^n exp(r). exp(r) is its Taylor series, whose
+// remainder is below a tenth of a unit in the last place at the degrees used. ln 2 is split in two,
+// so that n times its leading part is exact. Results that would be subnormal are zero; an x above
+// `largest` gives exp(largest) instead of overflowing; NaN stays NaN.
 #pragma once
 
 #include "simd/simd.h"
@@ -36,7 +36,7 @@ PTD_INLINE Vec<T> exp(Vec<T> x) {
   using Bits = typename Simd<T>::Mask;
   constexpr T log2_e = T(1.4426950408889634);
   const Bits vanishes = x < splat(K::smallest);
-  // Written so that NaN, for which every comparison is false, passes through.
+  // NaN passes through, because every comparison with it is false.
   x = vanishes ? splat(K::smallest) : x;
   x = x > splat(K::largest) ? splat(K::largest) : x;
 

@@ -1,4 +1,4 @@
-// Which compiled variant of the CPU kernels runs on this machine.
+// Selects the compiled variant of the CPU kernels that runs on this machine.
 //
 // The kernels are compiled once per instruction set and the choice is made here, at run time, so
 // that one wheel serves every machine of its architecture. PTD_HAVE_AVX2 and PTD_HAVE_AVX512 say
@@ -50,13 +50,13 @@ inline bool isa_is_built(Isa isa) {
 }
 
 #if defined(__x86_64__)
-// Asked of cpuid itself: not every compiler's __builtin_cpu_supports knows the name "f16c".
+// Calls cpuid directly, because not every compiler's __builtin_cpu_supports knows "f16c".
 inline bool cpu_has_f16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// __builtin_cpu_supports also asks whether the operating system saves the wide registers.
+// __builtin_cpu_supports also checks that the operating system saves the wide registers.
 inline bool cpu_has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c();
 }
@@ -99,7 +99,7 @@ inline Isa choose_isa() {
                            asked + "'.");
 }
 
-// Chosen at the first call: later changes of the environment have no effect.
+// The variant is selected at the first call; later changes of the environment have no effect.
 inline Isa selected_isa() {
   static const Isa isa = choose_isa();
   return isa;

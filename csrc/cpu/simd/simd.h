@@ -43,13 +43,13 @@ struct Simd<double> {
 };
 template <class T>
 using Vec = typename Simd<T>::Vec;
-// Integers as wide as T, one in each lane; comparisons have all bits set, or none.
+// Integers as wide as T, one in each lane; a comparison sets all bits of a lane, or none.
 template <class T>
 using Lanes = typename Simd<T>::Mask;
 template <class T>
 constexpr int kLanes = kVectorBytes / int(sizeof(T));
 
-// x - 0 is x, and no instruction; 0 + x would be one, since it turns -0 into 0.
+// The compiler removes x - 0; it could not remove 0 + x, which turns -0 into 0.
 template <class T>
 PTD_INLINE Vec<T> splat(T x) {
   return x - Vec<T>{};
@@ -74,7 +74,7 @@ PTD_INLINE void store(T* p, Vec<T> v) {
 }
 
 // load(p, n): the first min(n, lanes) elements; the other lanes are zero. n >= 1.
-// store(p, v, n): writes as many, and no byte more.
+// store(p, v, n): writes the first min(n, lanes) elements, and no byte more.
 #if defined(__AVX512F__)
 PTD_INLINE __mmask16 lane_mask(const float*, int64_t n) {
   return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << n) - 1u);
@@ -129,7 +129,7 @@ PTD_INLINE void store(T* p, Vec<T> v, int64_t n) {
 }
 #endif
 
-// The same with a chosen value in the lanes beyond n.
+// load(p, n) with `fill` in the lanes beyond n.
 template <class T>
 PTD_INLINE Vec<T> load_or(const T* p, int64_t n, T fill) {
   Vec<T> index{};
@@ -137,7 +137,7 @@ PTD_INLINE Vec<T> load_or(const T* p, int64_t n, T fill) {
   return index < splat(T(n)) ? load(p, n) : splat(fill);
 }
 
-// body(i, n) for every vector of a row: lanes i.., of which the first n belong to the row.
+// Calls body(i, n) for every vector of a row: it starts at element i, and n elements are left.
 template <class T, class Body>
 PTD_INLINE void for_lanes(int64_t size, const Body& body) {
   for (int64_t i = 0; i < size; i += kLanes<T>) body(i, size - i);
@@ -164,7 +164,7 @@ PTD_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
   return a > b ? a : b;
 }
 
-// The smaller and the larger of two numbers in one instruction, the second where one is NaN.
+// The smaller and the larger of two numbers in one instruction; b if either is NaN.
 #if defined(__AVX512F__)
 template <class T>
 PTD_INLINE Vec<float> smaller(Vec<float> a, Vec<float> b) {
@@ -193,7 +193,7 @@ PTD_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
 }
 #endif
 
-// max(v, 0) in one instruction, which passes its second operand on where that is NaN.
+// max(v, 0) in one instruction, which returns its second operand, v, if that is NaN.
 #if defined(__AVX512F__)
 PTD_INLINE Vec<float> positive_part(Vec<float> v) {
   return (Vec<float>)_mm512_max_ps(_mm512_setzero_ps(), (__m512)v);

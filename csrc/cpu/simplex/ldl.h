@@ -9,7 +9,7 @@ namespace PTD_ISA {
 
 constexpr int kRowsAtOnce = 4;  // independent sums, which hide the latency of additions
 
-// body.template operator()<n>(i) for i = begin ... end - 1, n at a time.
+// Calls body.template operator()<n>(i) for i = begin ... end - 1, n of them at a time.
 template <class Body>
 PTD_INLINE void in_blocks(int64_t begin, int64_t end, const Body& body) {
   int64_t i = begin;
@@ -17,8 +17,9 @@ PTD_INLINE void in_blocks(int64_t begin, int64_t end, const Body& body) {
   for (; i < end; ++i) body.template operator()<1>(i);
 }
 
-// M becomes L, below a diagonal that holds 1 / D. False where a pivot is not positive. Until the
-// end the columns hold L D, of which (L D)_k (L_k)^T = (L D)_k (L D)_k^T / D_k is subtracted.
+// Replaces M by L, with 1 / D on the diagonal. Returns false if a pivot is not positive. Until the
+// last loop the columns hold L D; the update of column j subtracts, for each k < j, the rank-one
+// term (L D)_k (L_k)^T = (L D)_k (L D)_k^T / D_k.
 template <class T>
 PTD_INLINE bool factorise(T* matrix,  // [R, R] vectors; only the lower triangle is read
                           int64_t size,
@@ -90,7 +91,7 @@ PTD_INLINE void inverse_of(const T* factor, const T* triangle, int64_t size, T* 
   }
 }
 
-// use(i, (A x)_i) for a symmetric A.
+// Calls use(i, (A x)_i) for every i, with a symmetric A.
 template <class T, class X, class Use>
 PTD_INLINE void times(const T* matrix, int64_t size, const X& x, const Use& use) {
   constexpr int64_t lanes = kLanes<T>;

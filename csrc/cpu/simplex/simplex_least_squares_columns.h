@@ -1,8 +1,8 @@
 // simplex_least_squares on the CPU: the interior-point method that is derived in
 // ptd_ext/transition/_simplex_least_squares.py, with as many columns of Q side by side as a vector
 // has lanes. A strip is kLanes columns, [R] vectors; its matrices M_k = G + diag(Z_k / Q_k) are
-// inverted together. The lanes that a last strip has too many repeat the last column, and count for
-// nothing in sums.
+// inverted together. The unused lanes of the last strip repeat the last column, and sums leave them
+// out.
 #pragma once
 
 #include <math.h>
@@ -81,7 +81,7 @@ class InteriorPoint {
  private:
   static constexpr int64_t kVectors = 7;
   static constexpr int kMostSteps = 60;
-  static constexpr double kLeastGap = 1e-22;  // mean of Q Z: beyond it rounding rules
+  static constexpr double kLeastGap = 1e-22;  // mean of Q Z; below it rounding dominates
   static constexpr double kStayInside = 0.995;
 
   struct Step {
@@ -102,7 +102,7 @@ class InteriorPoint {
 
   static PTD_INLINE Vec<T> v(const T* vectors, int64_t at) { return load(vectors + at); }
 
-  // Ones in the lanes that are columns.
+  // One in each lane that holds a column of Q, zero in the unused lanes.
   PTD_INLINE Vec<T> counted(int64_t strip) const {
     const int64_t n = columns_ - strip * kLanes<T>;
     Vec<T> ones{};
@@ -110,7 +110,7 @@ class InteriorPoint {
     return ones;
   }
 
-  // body(position of a vector, which of its lanes count) for every entry.
+  // Calls body(offset of a vector, `counted` of its strip) for every vector.
   template <class Body>
   PTD_INLINE void each(const Body& body) const {
     for (int64_t strip = 0; strip < strips_; ++strip) {
@@ -140,7 +140,7 @@ class InteriorPoint {
     }
   }
 
-  // G Q - B of a strip's columns.
+  // Calls use(j, offset, (G Q - B)_j) for every part j of a strip.
   template <class Use>
   PTD_INLINE void gradient(int64_t strip, const Use& use) const {
     const int64_t first = strip * parts_ * kLanes<T>;
@@ -151,7 +151,8 @@ class InteriorPoint {
     });
   }
 
-  // The centre of the simplex, and a nu that makes Z positive: inside, with no residual.
+  // Starts at the centre of the simplex, with a nu that makes Z positive: an interior point without
+  // residual.
   PTD_INLINE void start() {
     for (int64_t i = 0; i < parts_ * parts_; ++i)
       store(gram_lanes_ + i * kLanes<T>, splat(gram_[i]));
@@ -179,13 +180,13 @@ class InteriorPoint {
     return sum_lanes(sum);
   }
 
-  // M_k^-1 for all columns, the factors of their sum, and both residuals. False where rounding has
-  // made a matrix indefinite.
+  // Computes M_k^-1 for all columns, the factors of their sum, and both residuals. Returns false if
+  // rounding has made a matrix indefinite.
   PTD_INLINE bool linearise() {
     const int64_t square = parts_ * parts_;
     T trace = 0;
     for (int64_t j = 0; j < parts_; ++j) trace += gram_[j * parts_ + j];
-    // A perturbation of the direction, not of the problem: keeps M_k positive in rounding.
+    // Keeps M_k positive definite in rounding. It perturbs the direction, not the problem.
     const Vec<T> floor = splat(T(1e-15) * trace / T(parts_));
     for (int64_t i = 0; i < square; ++i) store(total_ + i * kLanes<T>, Vec<T>{});
     for (int64_t j = 0; j < parts_; ++j) missing_[j] = 1;
@@ -216,7 +217,7 @@ class InteriorPoint {
     return factorise_system();
   }
 
-  // dQ, dnu and dZ that take Q Z down by `change`. False where they are not numbers.
+  // Computes dQ, dnu and dZ that lower Q Z by `change`. Returns false if they are not finite.
   PTD_INLINE bool direction(Step& step) {
     for (int64_t j = 0; j < parts_; ++j) d_sums_[j] = missing_[j];
     for (int64_t strip = 0; strip < strips_; ++strip) {
@@ -266,7 +267,7 @@ class InteriorPoint {
     return true;
   }
 
-  // d_sums, from the right-hand side to the solution.
+  // Solves the system in place: d_sums_ holds the right-hand side, then the solution.
   PTD_INLINE void solve_system() {
     for (int64_t i = 0; i < parts_; ++i) {
       for (int64_t k = 0; k < i; ++k) d_sums_[i] -= system_[i * parts_ + k] * d_sums_[k];

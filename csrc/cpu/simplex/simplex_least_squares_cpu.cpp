@@ -9,7 +9,7 @@
 namespace ptd {
 namespace {
 
-constexpr int64_t kScratchBytes = 512 << 20;  // of all threads together, or of one
+constexpr int64_t kScratchBytes = 512 << 20;  // for all threads, unless one thread needs more
 constexpr double kUsualSteps = 20;
 
 Tensor simplex_least_squares_cpu(Tensor gram, Tensor right) {

@@ -7,7 +7,7 @@
 namespace ptd {
 namespace {
 
-// About what a step of Newton's method costs per entry, times the usual number of steps.
+// The approximate cost of a Newton step per entry, times the usual number of steps.
 constexpr double kWorkPerEntry = 12;
 
 struct SimplexProjectionCpu {

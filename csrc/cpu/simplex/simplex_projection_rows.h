@@ -47,7 +47,7 @@ PTD_INLINE void project_long_row(const T* x,    // [R]
     sums += v - v;  // NaN where v is NaN or infinite
   });
   T top = max_lanes(tops);
-  // Infinities are there: tell them from NaN one by one.
+  // The row has an infinity or a NaN; a scalar loop lets a NaN through.
   if (const T sum = sum_lanes(sums); sum != sum) {
     for (int64_t i = 0; i < parts; ++i) top = x[i] > top || x[i] != x[i] ? x[i] : top;
   }

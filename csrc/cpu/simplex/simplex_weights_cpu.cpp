@@ -34,7 +34,7 @@ struct SimplexWeightsCpu {
     const Kernels<T>& table = kernels<T>();
     const int64_t batch = all.sizes.batch, rows = all.sizes.rows;
     const double parts = double(all.sizes.parts);
-    // The rows of all problems in one sequence, so that threads divide them evenly.
+    // The rows of all problems form one sequence, so that threads divide them evenly.
     const Ranges ranges(batch * rows, double(all.steps + 1) * parts * (parts + 15));
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
       Buffer scratch(Buffer::bytes_for<T>(table.simplex_weights_scratch(all.sizes.parts)));

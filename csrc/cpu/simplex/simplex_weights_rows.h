@@ -1,6 +1,6 @@
-// simplex_weights on the CPU: all steps of a strip of rows without leaving the first-level cache,
-// where its six vectors of R entries and the contraction lie at the paper's sizes. Only `linear`,
-// `start` and the result go through memory, once.
+// simplex_weights on the CPU: a strip of rows makes all its steps without leaving the L1 cache,
+// which holds its six vectors of R entries and the contraction at the paper's sizes. Only `linear`,
+// `start` and the result pass through memory, once.
 #pragma once
 
 #include <math.h>
@@ -11,7 +11,7 @@
 namespace ptd {
 namespace PTD_ISA {
 
-// The image of so many parts is computed at once: as many sums as there are registers for.
+// The number of parts whose image is computed at once: as many sums as fit in registers.
 constexpr int kPartsAtOnce = kVectorBytes == 64 ? 8 : 4;
 
 // Vectors of a strip, each [R, kStrip], in the scratch of a thread.
@@ -31,7 +31,7 @@ int64_t simplex_weights_scratch(int64_t parts) {
   return WeightStrip<T>::kVectors * parts * kStrip<T>;
 }
 
-// use(i, (h M + o)_i) for parts first ... first + kParts - 1.
+// Calls use(i, (h M + o)_i) for parts i = first ... first + kParts - 1.
 template <int kParts, class T, class Use>
 PTD_INLINE void image_of_parts(const T* contraction,  // [R, R]
                                const T* h,            // [R, kStrip]
@@ -47,7 +47,7 @@ PTD_INLINE void image_of_parts(const T* contraction,  // [R, R]
   for (int u = 0; u < kParts; ++u) use(first + u, sum[u]);
 }
 
-// use(i, (h M + o)_i) for all parts.
+// Calls use(i, (h M + o)_i) for all parts i.
 template <class T, class Use>
 PTD_INLINE void image_of(const T* contraction, const T* h, const T* offset, int64_t parts,
                          const Use& use) {
@@ -66,7 +66,7 @@ PTD_INLINE void image_of(const T* contraction, const T* h, const T* offset, int6
   if (i < parts) image_of_parts<1>(contraction, h, offset, parts, i, use);
 }
 
-// o = s b + shift, less its largest entry.
+// o = s b + shift, minus its largest entry.
 template <class T>
 PTD_INLINE void read_offset(const WeightProblem<T>& problem, int64_t row, int64_t count,
                             T* offset) {
@@ -104,7 +104,7 @@ PTD_INLINE void take_steps(const WeightProblem<T>& problem, WeightStrip<T>& s) {
   PairMask<T> moving = age == age;
   for (int64_t step = 0; step < problem.steps && moving.any(); ++step) {
     const Pair<T> beta = momentum(age);
-    // Where there is no momentum there may be no image_before either.
+    // Without momentum, image_before may be uninitialised.
     const PairMask<T> plain = age == Pair<T>{};
     for (int64_t j = 0; j < parts; ++j) {
       const Pair<T> e = load_pair(s.image + j * kStrip<T>);

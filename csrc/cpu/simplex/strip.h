@@ -1,7 +1,7 @@
-// Rows side by side. A strip is kStrip rows of [N, R] transposed to [R, kStrip]: a vector holds one
-// entry of many rows, so that sums over a row need no sums over lanes, a row of any length fills
-// the vectors, and no row can see another. Two vectors abreast keep twice as many additions under
-// way as one, which hides their latency.
+// A strip is kStrip rows of [N, R], transposed to [R, kStrip]. A vector holds one entry of many
+// rows, so that sums over a row need no horizontal sums, rows of any length fill the vectors, and
+// no row affects another. A strip is two vectors wide: two independent chains of additions hide
+// their latency.
 #pragma once
 
 #include "math/simplex.h"
@@ -63,7 +63,7 @@ PTD_INLINE Pair<T> maximum(Pair<T> x, Pair<T> y) {
   return {maximum<T>(x.a, y.a), maximum<T>(x.b, y.b)};
 }
 
-// A NaN is the largest, and stays.
+// The larger of two entries; a NaN counts as the largest, and stays.
 template <class T>
 PTD_INLINE Pair<T> larger_or_nan(Pair<T> x, Pair<T> y) {
   return select((x > y) | (x != x), x, y);
@@ -75,7 +75,7 @@ PTD_INLINE Pair<T> offset_below(Pair<T> entry, Pair<T> top) {
   return select(far > below, far, below);
 }
 
-// `count` rows of [N, R] to a strip; rows that are missing from it repeat the last.
+// Transposes `count` rows of [N, R] to a strip; missing rows repeat the last.
 template <class T>
 PTD_INLINE void read_strip(const T* rows,  // [count, R]
                            int64_t count, int64_t parts,
@@ -113,7 +113,8 @@ PTD_INLINE Pair<T> threshold(const T* strip,  // [R, kStrip]
     }
     if (j < parts) add(j, 0);
     const Pair<T> next = newton_threshold(sum[0] + sum[1], count[0] + count[1]);
-    // The first step may come from the right, and fall; from then on theta rises or has arrived.
+    // The first step may start right of the solution and lower theta. Later steps raise theta,
+    // until it no longer changes.
     const bool arrived = !(first ? next != theta : next > theta).any();
     theta = first ? next : maximum(next, theta);
     if (arrived) return theta;

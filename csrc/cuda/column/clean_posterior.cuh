@@ -1,9 +1,9 @@
-// The clean posterior of a sample that a group of threads holds, and its gradient, for the kernels
-// of column/kernels.cuh:
+// The clean posterior of a sample that a cooperative group of threads holds, and its gradient, for
+// the kernels of column/kernels.cuh:
 //
 //   q = softmax(z + log u),   dL/dz_i = q_i (G_i - <G, q>),   dL/du_i = dL/dz_i / u_i
 //
-// with the differences of math/loss_terms.h.
+// The differences are computed as in math/loss_terms.h.
 #pragma once
 
 #include "column/loss_sum.cuh"
@@ -11,7 +11,7 @@
 
 namespace ptd {
 
-// 1 / sum_i e'_i u_i. NaN where a logit is, even if u is zero there.
+// 1 / sum_i e'_i u_i, or NaN if any logit is NaN, even one whose u is zero.
 template <class T>
 __device__ __forceinline__ T inverse_column_sum(const ColumnSums<T>& sums) {
   return sums.exp_sum == sums.exp_sum ? T(1) / sums.column_sum : sums.exp_sum;
@@ -49,7 +49,8 @@ struct CleanPosteriorBackward {
     const SampleSums<T, V, Group> sums(batch, sample, group);
     const T inverse = inverse_column_sum(sums.sums);
     const T* grad = grads.grad + n * sums.classes;
-    // The gradient at the largest q, which others are taken relative to; the larger one of two.
+    // The pivot is the gradient at the largest q, the largest such gradient in a tie; the others
+    // are taken relative to it.
     T most = -infinity<T>(), pivot = -infinity<T>(), mean = T(0);
     sample.for_each(group, sums.classes, [&](int v, int) { most = max_of(most, sums.joint(v)); });
     most = group.max(most);
@@ -64,8 +65,8 @@ struct CleanPosteriorBackward {
       const T centred_grad = (grad[i] - pivot) - mean;
       const T dz = label == Labels::kBad ? T(0) : sums.joint(v) * inverse * centred_grad;
       if (grads.logits) store(grads.logits + n * sums.classes + i, dz);
-      // centred_grad q_i / u_i, in an order in which no zero meets an infinity. A sample whose
-      // label does not count has no column.
+      // centred_grad q_i / u_i, in an order that multiplies no zero by an infinity. A sample whose
+      // label is ignored or bad has no column.
       const T e = saturated(sums.column_exponential(v));
       const T grad_u = label >= 0 ? centred_grad * inverse * e : T(0);
       write_factors(batch, grads.matrix, sample, n, v, i, grad_u);

@@ -1,4 +1,4 @@
-// Tensors as the kernels take them that read one column of T(x) per sample.
+// The tensor arguments of the kernels that read one column of T(x) per sample.
 #pragma once
 
 #include "column/column_launchers.h"
@@ -9,7 +9,7 @@ namespace ptd {
 
 // The part of a Device (csrc/transition_loss.h) that the losses and clean_posterior share.
 struct ColumnDevice {
-  // The registers of a block hold a sample's classes.
+  // The registers of a block must hold all classes of a sample.
   static void check(const char* op, const Tensor& logits) {
     const bool is_double = logits.scalar_type() == ScalarType::Double;
     const int64_t most = is_double ? kMostClasses<double> : kMostClasses<float>;
@@ -18,7 +18,8 @@ struct ColumnDevice {
            dtype_text(logits.scalar_type()) + "; got " + std::to_string(logits.size(1)) + ".");
   }
 
-  // Row sums are kept. Without slack the column is cheaper to form again than to read back.
+  // With slack the row sums are saved. Without slack nothing is: computing the column again is
+  // cheaper than reading it back.
   static bool saves(const OptionalTensor& slack) { return slack.has_value(); }
 };
 

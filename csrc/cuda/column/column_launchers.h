@@ -1,5 +1,5 @@
 // Launchers of the losses and of clean_posterior. S is the type of the logits: float, double, Half
-// or BFloat16. The plan is one for the sizes of the batch; with slack batch.row_sums is read.
+// or BFloat16. The plan must be made for the sizes of the batch; with slack batch.row_sums is read.
 #pragma once
 
 #include "column/batch.h"

@@ -1,9 +1,9 @@
-// The losses and clean_posterior: an operator Op on one column of T(x) per sample.
+// The losses and clean_posterior: kernels that apply Op to one column of T(x) per sample.
 //
-//   column_thread_per_sample  few classes: the parts are staged in shared memory, by all threads,
-//                             though a small batch leaves a block fewer samples than threads
-//   column_warp_per_sample    a block has one label and a chunk of samples; its warps visit those
-//                             with that label, and the label's column is staged in shared memory
+//   column_thread_per_sample  few classes: all threads stage the parts in shared memory, even if a
+//                             small batch gives a block fewer samples than threads
+//   column_warp_per_sample    a block has one label and a chunk of samples; it stages the label's
+//                             column in shared memory, and its warps visit the samples with it
 //   column_block_per_sample   many classes: the column is read from L2
 //
 // Bytes that must move: a sample's logits, weights and label, its row sums with slack, and the
@@ -16,8 +16,8 @@
 
 namespace ptd {
 
-// Numbers from one column to the next in shared memory. It is odd, so that threads with different
-// labels read different banks.
+// The stride of columns in shared memory. It is odd, so that threads with different labels have few
+// bank conflicts.
 PTD_HD int staged_pitch(int parts, int classes) { return parts * classes | 1; }
 
 template <class S, class Op>

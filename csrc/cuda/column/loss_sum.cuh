@@ -1,8 +1,8 @@
-// The sum or mean of a batch's losses in the launch that computes them.
+// The sum or mean of a batch's losses, computed in the same launch as the losses.
 //
-// Each block writes the sum of its losses and of their weights, makes them visible by a fence, and
-// atomically fetches a ticket. The block with the last ticket adds up what all blocks wrote, in the
-// order of their numbers: the result is the same to the bit every time, and no block waits for
+// Each block writes the sums of its losses and of their weights, makes them visible by a fence, and
+// atomically fetches a ticket. The block with the last ticket adds up the sums of all blocks, in an
+// order that does not depend on timing: the result is bitwise reproducible, and no block waits for
 // another.
 //
 // As in cross_entropy, the mean of nothing is 0 / 0.
@@ -25,7 +25,7 @@ __device__ __forceinline__ LossSums block_sums(const LossSums& own) {
   return {loss, block_sum(own.weight, scratch[1])};
 }
 
-// All threads of every block call it once, with the sums of what each thread has thread_sums.
+// All threads of every block call this once, each with the sums of the samples it has visited.
 template <class T>
 __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out,
                                             const LossSums& thread_sums) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void finish_loss(const LossOutputs<T>& out,
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  const volatile double* partials = out.partials;  // other blocks wrote them: not from L1
+  const volatile double* partials = out.partials;  // written by other blocks: bypass L1
   sums = {};
   for (unsigned b = threadIdx.x; b < blocks; b += blockDim.x) {
     sums.loss += partials[2 * b];

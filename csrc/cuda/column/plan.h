@@ -6,12 +6,12 @@
 
 namespace ptd {
 
-// The most classes that a GPU takes: the registers of a block hold a sample's.
+// The most classes that the kernels take: the registers of a block hold all classes of a sample.
 template <class T>
 constexpr int64_t kMostClasses = int64_t(kBlockPerSampleThreads) * kBlockPerSampleItems<T>;
 
-// The mapping of samples to threads. It follows from the sizes and the device, so that sums come
-// out the same every time on a device.
+// The mapping of samples to threads. It depends on the sizes and the device alone, so that sums are
+// reproducible on a device.
 struct ColumnPlan {
   enum Mapping { kThreadPerSample, kWarpPerSample, kBlockPerSample } mapping;
   dim3 grid;
@@ -19,13 +19,13 @@ struct ColumnPlan {
   size_t shared;      // bytes
   int block_samples;  // of a block with a thread per sample
 
-  // For numbers of type T, float or double.
+  // T is the accumulation type, float or double.
   template <class T>
   static ColumnPlan of(int64_t samples, int64_t classes, int64_t parts) {
     const size_t budget = shared_memory_budget(kColumnThreads);
     const size_t column = size_t(parts * classes) * sizeof(T);
     const size_t all_columns = size_t(classes) * (column + sizeof(T));
-    // A thread's registers have no room for the doubles of a sample.
+    // The classes of a sample do not fit in a thread's registers as doubles.
     if (sizeof(T) == 4 && classes <= kThreadPerSampleClasses && all_columns <= budget) {
       // A small batch is spread over the multiprocessors, a warp to each at least.
       const int64_t spread = ceil_div(samples, device_properties().multiprocessors);

@@ -1,7 +1,8 @@
-// One sample, held in registers by a group of threads: its softmax sums against a column of T(x).
-// The formulas are in math/loss_terms.h.
+// One sample, held in the registers of a cooperative group of threads, and its softmax sums against
+// a column of T(x). The formulas are in math/loss_terms.h.
 //
-// A thread has the classes rank, rank + size, rank + 2 size, ... of its group, at most V of them.
+// A thread's fragment is the classes rank, rank + size, rank + 2 size, ..., at most V of them,
+// where rank is its index in the group and size the number of threads of the group.
 #pragma once
 
 #include "column/batch.h"
@@ -38,7 +39,8 @@ struct WarpGroup {
   }
 };
 
-// Two scratch arrays alternate: the barrier inside one reduction ends the use of the one before.
+// Two scratch arrays alternate: the barrier in one reduction guarantees that all threads have read
+// the array of the reduction before.
 template <class T>
 struct BlockGroup {
   T* scratch;  // shared, [2, 32]
@@ -51,13 +53,13 @@ struct BlockGroup {
   __device__ __forceinline__ T max(T x) { return block_max(x, next()); }
 };
 
-// The classes of a thread.
+// The per-thread fragment of a sample.
 template <class T, int V>
 struct Fragment {
   T z[V];  // logits
   T u[V];  // column y of T(x), before smoothing
 
-  // visit(v, i) for each class i of the calling thread.
+  // Calls visit(v, i) for each class i of the calling thread; v is its index in the fragment.
   template <class Group, class Visit>
   static __device__ __forceinline__ void for_each(const Group& group, int classes,
                                                   const Visit& visit) {
@@ -70,7 +72,7 @@ struct Fragment {
   }
 };
 
-// Starts a sample: its logits, and column y of the slack.
+// Loads a sample's logits, and initialises its column with column y of the slack.
 template <class S, class T, int V, class Group>
 __device__ __forceinline__ void begin_sample(const ColumnBatch<S>& batch, int64_t n, int y,
                                              const Group& group, Fragment<T, V>& sample) {
@@ -80,8 +82,8 @@ __device__ __forceinline__ void begin_sample(const ColumnBatch<S>& batch, int64_
   });
 }
 
-// Ends the column that the parts have been added to: with slack it is clamped and normalised. A
-// sample whose label does not count has a column of ones, which leaves the softmax of its logits.
+// Completes the column after the parts have been added: with slack it is clamped and normalised. A
+// sample whose label is ignored or bad gets a column of ones, so that its posterior is the softmax.
 template <class S, class T, int V, class Group>
 __device__ __forceinline__ void end_column(const ColumnBatch<S>& batch, int64_t n, int label,
                                            const Group& group, Fragment<T, V>& sample) {
@@ -119,7 +121,7 @@ struct SampleSums {
     sums.shift = sums.column_shift = group.max(top);
     if (!(floor > T(0))) {  // smoothing leaves no class out
       column_top = group.max(column_top);
-      // A column without mass keeps the shift: nothing of it overflows, and its sum is zero.
+      // A column without mass keeps the shift: no term overflows, and its sum is zero.
       if (column_top > -infinity<T>()) sums.column_shift = column_top;
     }
     T exp_sum = T(0), column_sum = T(0);
@@ -139,11 +141,11 @@ struct SampleSums {
 
   // e_i of loss_terms.h.
   __device__ __forceinline__ T exponential(int v) const { return exp_of(sample.z[v] - sums.shift); }
-  // e'_i of loss_terms.h: infinite where it should saturate.
+  // e'_i of loss_terms.h, not saturated: it may be infinite.
   __device__ __forceinline__ T column_exponential(int v) const {
     return exp_of(sample.z[v] - sums.column_shift);
   }
-  // e'_i u_i, which is zero where e'_i may be infinite because u_i is zero.
+  // e'_i u_i. It is zero if u_i is zero, even if e'_i is infinite.
   __device__ __forceinline__ T joint(int v) const {
     const T u = scale * sample.u[v] + floor;
     return u <= T(0) ? T(0) : column_exponential(v) * u;
@@ -154,8 +156,8 @@ struct SampleSums {
 //
 //   entry_i = (1 - epsilon) dL/du_i / r_i,   row_i = entry_i u_i
 //
-// for u before smoothing. Without slack r = 1, and there is no row. An entry that has overflowed
-// because u is zero saturates.
+// with u before smoothing. Without slack r_i = 1, and row is not written. If u_i is zero, entry_i
+// may have overflowed, and saturates.
 template <class S, class T, int V>
 __device__ __forceinline__ void write_factors(const ColumnBatch<S>& batch,
                                               const MatrixGradient<T>& grads,

@@ -1,5 +1,5 @@
-// The transition loss of a sample that a group of threads holds, and its gradient, for the kernels
-// of column/kernels.cuh. The formulas are in math/loss_terms.h.
+// The transition loss of a sample that a cooperative group of threads holds, and its gradient, for
+// the kernels of column/kernels.cuh. The formulas are in math/loss_terms.h.
 #pragma once
 
 #include "column/loss_sum.cuh"
@@ -55,7 +55,7 @@ struct TransitionLoss {
     if (label >= 0) {
       weight = class_weight_of(rule, label);
       loss *= weight;
-    } else {  // NaN of an ignored sample must not get through
+    } else {  // a NaN of an ignored sample must not reach the sum
       loss = label == Labels::kIgnored ? T(0) : not_a_number<T>();
     }
     if (group.rank() != 0) return;
@@ -95,9 +95,9 @@ struct TransitionLossBackward {
       const T e = terms.softmax_of_column ? sums.column_exponential(v) : sums.exponential(v);
       const T of_softmax = own ? terms.label : terms.softmax * e;
       const T grad = of_softmax + terms.posterior * sums.joint(v);
-      // Zeros by selection: NaN or infinity of an ignored sample must not get through.
+      // Select, do not multiply by zero: NaN or infinity of an ignored sample must not propagate.
       if (grads.logits) store(grads.logits + n * classes + i, counts ? factor * grad : T(0));
-      // dloss/du_i = posterior e'_i; nothing where zero would meet an infinite e'_i.
+      // dloss/du_i = posterior e'_i; a select avoids zero times an infinite e'_i.
       const T grad_u = counts && of_column != T(0) ? of_column * sums.column_exponential(v) : T(0);
       write_factors(batch, grads.matrix, sample, n, v, i, grad_u);
     });

@@ -12,11 +12,11 @@ namespace ptd {
 
 struct DeviceProperties {
   int multiprocessors;
-  int threads;  // of a multiprocessor
+  int threads;  // the most that a multiprocessor keeps resident
   int shared;   // bytes of shared memory of a multiprocessor
 };
 
-// The driver is asked once per device.
+// The attributes are queried once per device.
 inline const DeviceProperties& device_properties() {
   static std::mutex mutex;
   static std::vector<DeviceProperties*> known;  // never freed: references stay valid
@@ -39,9 +39,9 @@ inline const DeviceProperties& device_properties() {
   return *known[device];
 }
 
-// Bytes of dynamic shared memory that a block may take for half of a multiprocessor's threads to
-// be resident; at most what every device grants without a further request, less a kernel's static
-// shared memory.
+// The bytes of dynamic shared memory that a block may use so that half of a multiprocessor's
+// threads can be resident. The limit is what every device grants without opting in to more, minus a
+// kernel's static shared memory.
 inline size_t shared_memory_budget(int threads) {
   constexpr size_t kGranted = 48 * 1024, kStatic = 1024;
   constexpr size_t kReserved = 1024;  // by CUDA for each block, from sm_80 on
@@ -59,7 +59,7 @@ inline unsigned blocks_for(int64_t items, int64_t per_block) {
   return static_cast<unsigned>(items > 0 ? ceil_div(items, per_block) : 1);
 }
 
-// A power of two of warps with at least `threads` threads, at most `most`.
+// The threads of a power of two of warps: at least `threads`, but at most `most`.
 inline unsigned whole_warps(int64_t threads, int most = 1024) {
   unsigned count = 32;
   while (int(count) < most && int64_t(count) < threads) count *= 2;

@@ -1,4 +1,4 @@
-// The words that CUDA C++ and plain C++ spell differently.
+// Macros for the constructs that nvcc, NVRTC and the emulator write differently.
 //
 // A kernel file includes this header and no other CUDA header; it then compiles
 //   - under nvcc, for a GPU;
@@ -40,8 +40,8 @@ using uint64_t = unsigned long long;
 #include <cstdint>
 #endif
 
-// One array of bytes for all kernels of a file: nvcc wants every `extern __shared__` of one name
-// to have one type. Sixteen bytes is the widest vector access.
+// All kernels of a file share one array of bytes: nvcc requires every `extern __shared__` of one
+// name to have one type. It is aligned to sixteen bytes, the widest vector access.
 #define PTD_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char ptd_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(ptd_dynamic_shared)

@@ -1,9 +1,9 @@
 // Sums and maxima over groups of lanes and over a block.
 //
-// Every lane of a group must call, with the group converged; the mask names that group and no
-// other lane, so groups of one warp may diverge. All lanes receive the result, the same to the bit:
+// Every lane of a group must call, with the group converged. The mask has the lanes of that group
+// alone, so groups of one warp may diverge. All lanes receive the same result, bit for bit, because
 // a butterfly adds the same pairs in every lane. The order of additions depends on the width alone,
-// so results repeat.
+// so results are reproducible.
 #pragma once
 
 #include "common/launch.h"
@@ -38,7 +38,7 @@ __device__ __forceinline__ T lanes_sum(T value) {
   return value;
 }
 
-// NaN is ignored here: it shows in the sums.
+// NaN is ignored here; it propagates through the sums instead.
 template <int kWidth, class T>
 __device__ __forceinline__ T lanes_max(T value) {
 #pragma unroll
@@ -48,8 +48,8 @@ __device__ __forceinline__ T lanes_max(T value) {
   return value;
 }
 
-// Over all threads of a block of whole warps. `scratch` is shared memory of the caller, one element
-// per warp; it may be used again after the next barrier.
+// Reductions over all threads of a block of whole warps. `scratch` is the caller's shared memory,
+// one element per warp; it may be reused after the next barrier.
 template <class T>
 __device__ __forceinline__ T block_sum(T value,
                                        T* scratch) {  // [blockDim.x / 32]

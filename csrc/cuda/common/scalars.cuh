@@ -1,6 +1,5 @@
-// Loads and stores of the storage types, and the few numbers that NVRTC has no names for. The
-// sixteen-bit types are converted without a CUDA header, so that the same text compiles under nvcc,
-// NVRTC and g++.
+// Loads and stores of the storage types, and the constants that NVRTC lacks. The sixteen-bit types
+// are converted without a CUDA header, so that the same source compiles under nvcc, NVRTC and g++.
 #pragma once
 
 #include "common/types.h"
@@ -27,8 +26,8 @@ __device__ __forceinline__ Half to_half(float x) {
 __device__ __forceinline__ float to_float(Half h) {
   const uint32_t sign = static_cast<uint32_t>(h.bits & 0x8000) << 16;
   const uint32_t rest = h.bits & 0x7fff;
-  // Infinity and NaN keep the widest exponent; all else, subnormals too, is the number whose bits
-  // are shifted into place, scaled by 2^112 for the difference of the exponent biases.
+  // Infinity and NaN keep the largest exponent. Every other value, subnormal or not, is its bits
+  // shifted into position and scaled by 2^112, for the difference of the exponent biases.
   if (rest >= 0x7c00) return __uint_as_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
   return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest << 13) * 0x1p112f));
 }

@@ -1,9 +1,9 @@
-// The glue between torch's tensors and the launchers: the device and the stream that a launch
-// belongs to, pointers, views, and where operators are registered:
+// The glue between torch's tensors and the launchers: the device and the stream of a launch,
+// pointers, views, and the registration of operators:
 //   PTD_CUDA_OPERATORS(m) { m.impl(...); }.
 //
-// Under the emulator device memory is the host's: the same operators then take CPU tensors, and
-// stand beside the real ones as torch.ops.ptd_emulated.
+// Under the emulator device memory is host memory: the same operators then take CPU tensors, and
+// are registered as torch.ops.ptd_emulated.
 #pragma once
 
 #include <torch/csrc/stable/accelerator.h>
@@ -30,7 +30,7 @@ class OnDevice {
 
 #else
 
-// Makes a tensor's device the current one for as long as this lives.
+// Makes a tensor's device the current one during the lifetime of this object.
 class OnDevice {
  public:
   explicit OnDevice(const Tensor& tensor) : guard_(tensor.get_device_index()) {
@@ -40,7 +40,7 @@ class OnDevice {
     stream_ = static_cast<cudaStream_t>(stream);
   }
 
-  // torch's current stream there.
+  // torch's current stream on that device.
   cudaStream_t stream() const { return stream_; }
 
  private:
@@ -50,7 +50,7 @@ class OnDevice {
 
 #endif
 
-// Reports a launch that failed; what a kernel does is known only later, and not waited for.
+// Raises if a launch failed. Errors inside a kernel appear later; nothing waits for them here.
 inline void check_launch(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
   refuse(std::string(op) + ": a CUDA kernel could not be launched: " + cudaGetErrorString(error) +
@@ -72,8 +72,8 @@ auto with_storage(const Tensor& tensor, const Run& run) {
   }
 }
 
-// The memory of a tensor, for a kernel. The emulator of the tests lets kernels touch no other: from
-// the tensor's first number to its last, whatever else its storage holds.
+// The memory of a tensor, for a kernel. Under the tests' emulator, kernels may access no other: the
+// range from the tensor's first number to its last, even if its storage is larger.
 template <class T>
 T* pointer(const Tensor& tensor) {
 #if defined(PTD_CUDA_EMULATOR)

@@ -20,14 +20,15 @@ struct Transition {
   __device__ __forceinline__ T slack_at(int i, int k) const {
     return slack.data ? *slack.at(i, k) : T(0);
   }
-  // Entries i of part j in column k start here.
+  // Column k of part j: [C], contiguous in i.
   __device__ __forceinline__ const T* column(int k, int j = 0) const {
     return columns + (int64_t(k) * parts + j) * classes;
   }
 };
 
-// Noisy labels. A label in [0, C) counts unless it equals ignore_index, which is ignored. Any other
-// value is bad: it makes the sample's result NaN, and its gradient zero, without stopping the rest.
+// Noisy labels. A label equal to ignore_index is ignored; any other label in [0, C) counts. Any
+// other value is bad: it makes the sample's result NaN and its gradient zero, and leaves other
+// samples as they are.
 struct Labels {
   const void* data;  // [N] int64 or int32
   int64_t stride;
@@ -36,7 +37,7 @@ struct Labels {
 
   static constexpr int kIgnored = -1, kBad = -2;
 
-  // The class that the label of sample n names, or one of these two.
+  // The class of sample n's label, or kIgnored or kBad.
   __device__ __forceinline__ int class_of(int64_t n, int classes) const {
     const int64_t label = is_int64 ? static_cast<const int64_t*>(data)[n * stride]
                                    : static_cast<const int32_t*>(data)[n * stride];
@@ -58,7 +59,7 @@ struct MatrixGradient {
   const T* column;  // [N, C], only with slack; or nullptr: [k = y], from the labels
 };
 
-// The gradient of a posterior [N, C], and where the gradients that follow from it go.
+// The gradient of a posterior [N, C], and the destinations of the gradients that follow from it.
 template <class S>
 struct PosteriorGradients {
   using T = Accumulation<S>;

@@ -1,4 +1,4 @@
-// Tensors as the kernels take them that work on T(x) + slack.
+// The tensor arguments of the kernels that work on T(x) + slack.
 #pragma once
 
 #include "check.h"
@@ -11,7 +11,7 @@ namespace ptd {
 // A transition with the memory its views refer to.
 template <class T>
 struct TransitionInputs {
-  Tensor columns;  // the parts by column: themselves where that is their layout, else a copy
+  Tensor columns;  // the parts in column layout: themselves if they have it, else a copy
   Transition<T> view;
 
   TransitionInputs(const Sizes& sizes, const OptionalTensor& weights, const Tensor& parts,

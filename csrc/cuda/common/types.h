@@ -1,7 +1,7 @@
 // The scalar types of the kernels.
 //
 // Tensors are stored as float, double, Half or BFloat16; arithmetic is in the accumulation type:
-// double for double, float for the rest. The sixteen-bit types are storage alone.
+// double for double, float for the rest. The sixteen-bit types are used for storage alone.
 #pragma once
 
 #include "common/launch.h"

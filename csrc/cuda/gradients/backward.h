@@ -1,4 +1,4 @@
-// The backward pass of an operator on T(x) + slack: what is the same for all of them.
+// The part of the backward pass that all operators on T(x) + slack share.
 #pragma once
 
 #include "common/transition_glue.h"

@@ -37,7 +37,7 @@ struct GradientPlan {
   template <class T>
   GradientPlan(const Transition<T>& transition, const TransitionGradients<T>& out);
 
-  // Numbers of scratch memory. A single chunk's sums of the parts are the result.
+  // Numbers of scratch memory. With one chunk, the sums of the parts go straight to the result.
   int64_t scratch() const { return chunks * slack_size + (chunks > 1 ? chunks * columns_size : 0); }
 };
 

@@ -1,4 +1,4 @@
-// Reading a MatrixGradient.
+// Device code that reads a MatrixGradient.
 #pragma once
 
 #include "common/reductions.cuh"
@@ -9,8 +9,8 @@
 
 namespace ptd {
 
-// The column factor of sample n at column k. A sample whose label does not count has none, and its
-// weights, which may be NaN, must not get through: `counts` is false for it.
+// The column factor of sample n at column k. `counts` is false for a sample whose label is ignored
+// or bad: it has no factor, and its weights, which may be NaN, must not be used.
 template <class T>
 struct ColumnFactor {
   const T* column;  // [C] of the sample, or nullptr

@@ -2,11 +2,11 @@
 //
 // A chunk of samples has weight blocks, with a warp per sample, and a column block for each column
 // k and kGradientParts parts: its lanes run over the classes i, groups of lanes over the samples,
-// and a thread's sums stay in registers. They run at the same time, so that all but the first read
-// the samples from L2. With slack each entry of T(x) + slack is evaluated again where it is needed,
-// from parts in L2. Column blocks leave partial sums of their chunk, which sum_chunks adds up in
-// order. N (C + 2 R + 2) numbers must move, with slack N (2 C + 2 R + 2); the parts and their
-// gradient.
+// and a thread's sums stay in registers. These blocks run at the same time, so that all but the
+// first read the samples from L2. With slack each entry of T(x) + slack is computed again where it
+// is needed, from parts in L2. Column blocks write partial sums of their chunk, which sum_chunks
+// adds up in order. N (C + 2 R + 2) numbers must move, with slack N (2 C + 2 R + 2), and the parts
+// and their gradient.
 #include "gradients/matrix_gradient.cuh"
 
 namespace ptd {
@@ -19,9 +19,9 @@ struct GradientSums {
   T* columns;  // [chunks, C, R, C]
 };
 
-// dL/dh_j = <P^j, dL/dM> of one sample, by a warp. Without slack its lanes run along column y, with
-// slack over all entries (i, k), evaluating M again for every few parts. An offset within a column
-// fits 32 bits.
+// dL/dh_j = <P^j, dL/dM> of one sample, by a warp. Without slack its lanes run along column y; with
+// slack they run over all entries (i, k) and compute M again for every kGradientParts parts. An
+// offset within a column fits in 32 bits.
 template <bool kSlack, class T>
 __device__ __forceinline__ void sum_over_entries(const Transition<T>& transition,
                                                  const Labels& labels,
@@ -61,7 +61,7 @@ __device__ __forceinline__ void sum_over_entries(const Transition<T>& transition
 }
 
 // dL/dslack and dL/dP^j of column k, summed over the samples from `begin` to `end` by a block.
-// `tile` says which column, classes and parts: C x class tiles x part tiles.
+// `tile` is the index of a column, a class tile and a part tile: [C, class tiles, part tiles].
 template <bool kSlack, class T>
 __device__ __forceinline__ void sum_over_samples(const Transition<T>& transition,
                                                  const Labels& labels,
@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(kGradientThreads, 8)
   }
 }
 
-// out[a stride_a + b stride_b] = sum over chunks of partial[chunk][a][b], in order. As many numbers
-// move as there are in partial and out.
+// out[a row_stride + b stride] = sum over chunks of partial[chunk][a][b], in order. The numbers of
+// partial and of out must move.
 template <class T>
 __global__ void __launch_bounds__(kGradientThreads)
     sum_chunks(const T* __restrict__ partial,  // [chunks, rows, columns]
@@ -209,7 +209,8 @@ GradientPlan::GradientPlan(const Transition<T>& transition, const TransitionGrad
   columns_size = out.columns ? square * transition.parts : 0;
   const int64_t class_tiles = ceil_div(classes, mapping.lanes);
   column_blocks = slack_size + columns_size > 0 ? classes * class_tiles * mapping.part_tiles : 0;
-  // As many chunks as keep the device busy, as long as they are worth it and their sums small.
+  // Enough chunks to fill the device, but none under kGradientChunk samples, and partial sums
+  // within kGradientScratch.
   const int64_t wanted =
       int64_t(kGradientBlocksPerMultiprocessor) * device_properties().multiprocessors;
   int64_t most = ceil_div(wanted, column_blocks > 0 ? column_blocks : 1);

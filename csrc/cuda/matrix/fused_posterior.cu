@@ -1,8 +1,8 @@
-// noisy_posterior of few classes: out_k = sum_i g_i T_ik(x), with slack T clamped and normalised.
+// noisy_posterior for few classes: out_k = sum_i g_i T_ik(x). With slack T is clamped, normalised.
 //
 // A group of kFusedPosteriorClasses lanes has kPosteriorSamples samples; a lane has class k, and
-// softmax entry g_k, of each. Rows i of T(x) are evaluated one after another, their parts read from
-// shared memory, where a block stages all of them. Backward, with G = dL/dout:
+// softmax entry g_k, of each. Rows i of T(x) are computed one after another from the parts, all of
+// which a block stages in shared memory. In the backward pass, with G = dL/dout:
 //
 //   d_i = sum_k T_ik G_k,   dz_i = g_i (d_i - <g, d>),   entry_i = g_i / r_i,   row_i = entry_i d_i
 //
@@ -66,8 +66,8 @@ struct FusedSamples {
     return (first + s) * transition.classes + k;
   }
 
-  // Entry (i, k) of T(x), with slack clamped and normalised by the row sums, which are 1 without
-  // slack.
+  // Entry (i, k) of T(x). With slack it is clamped and normalised by the row sum; without slack the
+  // returned row_sum is 1.
   __device__ __forceinline__ SampleTile<T> row(int i, SampleTile<T>& row_sum) const {
     const int classes = transition.classes;
     SampleTile<T> m = filled_tile(is_class ? transition.slack_at(i, k) : T(0));

@@ -18,8 +18,8 @@ std::optional<FusedPosteriorPlan> fused_plan(const Sizes& sizes) {
   return plan;
 }
 
-// out_k = sum_i g_i / r_i max(M_ik, 0), plus the mass of rows without a positive entry, which are
-// uniform.
+// out_k = sum_i g_i / r_i max(M_ik, 0), plus the mass of the empty rows (math/revision.h), which
+// are uniform.
 template <class S>
 void forward_with_slack(const Sizes& sizes, const Tensor& logits,
                         const Transition<Accumulation<S>>& transition, const Tensor& parts,
@@ -41,7 +41,7 @@ void forward_with_slack(const Sizes& sizes, const Tensor& logits,
   check_launch(kOp, launch_clamped_product(product, stream));
 }
 
-// row_dots_i = sum_k max(M_ik, 0) G_k, and from there the gradients.
+// Computes row_dots_i = sum_k max(M_ik, 0) G_k, and the gradients from row_dots.
 template <class S>
 cudaError_t backward_with_slack(const Sizes& sizes, const Tensor& logits,
                                 const Transition<Accumulation<S>>& transition,

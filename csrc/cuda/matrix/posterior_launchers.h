@@ -1,9 +1,9 @@
 // Launchers of noisy_posterior, P(noisy label | x) = T(x)^T g with g = softmax(z). S is the type of
 // the logits: float, double, Half or BFloat16; T the accumulation type. N is positive.
 //
-// Few classes of float take one fused kernel each way. More of them, and doubles, are torch's
-// matrix product without slack (csrc/noisy_posterior.h); with slack they take the launchers from
-// softmax_over_rows on.
+// Few classes of float take one fused kernel each for forward and backward. More classes, and
+// doubles, use torch's matrix products without slack (csrc/noisy_posterior.h); with slack they use
+// the launchers below, from launch_softmax_over_rows on.
 #pragma once
 
 #include "common/device.h"
@@ -12,8 +12,8 @@
 
 namespace ptd {
 
-// The product of factors [N, B] with a clamped matrix, entry (b, a) of which is
-// max(slack(b, a) + sum_j h_j columns[b][j][a], 0). With b = k and a = i the matrix is T(x) + slack
+// The product of factors [N, B] with a clamped matrix, entry (a, b) of which is
+// max(slack(a, b) + sum_j h_j columns[b][j][a], 0). With b = k and a = i the matrix is T(x) + slack
 // read by column; with rows in place of columns, and slack transposed, it is read by row.
 template <class T>
 struct ClampedProduct {
@@ -48,7 +48,8 @@ cudaError_t launch_fused_posterior_backward(const FusedPosteriorPlan& plan,
                                             const PosteriorGradients<S>& grads,
                                             cudaStream_t stream);
 
-// scaled_i = g_i / r_i, zero where r_i = 0; uniform = sum of g_i / C over the rows with r_i = 0.
+// scaled_i = g_i / r_i, zero for an empty row; uniform = sum of g_i / C over the empty rows
+// (math/revision.h).
 template <class S>
 cudaError_t launch_softmax_over_rows(const Rows<const S>& logits,
                                      const Accumulation<S>* row_sums,  // r, [N, C]

@@ -1,5 +1,5 @@
-// Four samples at a time: entry (a, b) of T(x) + slack is evaluated for all of them, so that an
-// entry of the parts is loaded once, and their weights, which lie together, are one vector.
+// A tile of kPosteriorSamples samples: an entry of T(x) + slack is computed for all of them, so
+// that an entry of the parts is loaded once for the tile, and their weights are one vector load.
 #pragma once
 
 #include "common/reductions.cuh"
@@ -15,8 +15,8 @@ struct alignas(16) SampleTile {
   T of[kPosteriorSamples];
 };
 
-// The weights of samples from `first` on, as tiles. Samples beyond the last have weight zero. The
-// caller synchronises.
+// Stages the weights of samples from `first` on in shared memory, as tiles. Samples beyond the last
+// have weight zero. The caller synchronises.
 template <class T>
 __device__ __forceinline__ void stage_weights(const Transition<T>& transition, int64_t first,
                                               int count,            // a multiple of a tile's
@@ -38,7 +38,7 @@ __device__ __forceinline__ SampleTile<T> filled_tile(T value) {
   return tile;
 }
 
-// m + sum_j h_j part_j, where the parts of an entry are `stride` apart.
+// m += sum_j h_j part_j, where the parts of an entry are `stride` apart.
 template <class T>
 __device__ __forceinline__ void add_parts(const SampleTile<T>* weights,  // [R]
                                           const T* part, int64_t stride, int parts,

@@ -7,8 +7,8 @@
 
 namespace ptd {
 
-// The sign of each entry of T(x) + slack, as far as it is known for the whole batch, and the
-// entries in the order that row sums need them: in every row first those of unknown sign.
+// The sign of each entry of T(x) + slack, if it is known for the whole batch, and the entries in
+// the order that row sums read them: in every row, those of unknown sign come first.
 template <class T>
 struct SignTable {
   T* linear;     // [R + 1, C]: parts and slack, summed over the entries of a row known positive

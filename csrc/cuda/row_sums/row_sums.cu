@@ -1,12 +1,12 @@
 // Row sums of T(x) + slack before its normalisation: r_i = sum_k max(M_ik, 0).
 //
-// A thread per sample; a block has kRowSumRows rows, whose entries all threads of a warp read at
-// the same address. With many parts the warps of a block share fewer samples, and each takes some
-// of the rows, so that the weights fit into shared memory. Entries that are positive for the whole
+// A thread per sample; a block has kRowSumRows rows, whose entries all threads of a warp read from
+// the same address (a broadcast). With many parts a block has fewer samples, so that their weights
+// fit in shared memory, and its warps divide the rows. Entries that are positive for the whole
 // batch are one product with the weights; those of unknown sign (row_sums/sign_table.cuh) are
-// evaluated, kRowSumEntries at a time. A sample whose weights are off the simplex evaluates all
-// entries. N (C + R) numbers must move, and the unknown part of the table; R multiply-adds for each
-// unknown entry and sample.
+// computed for each sample, kRowSumEntries at a time; for weights off the simplex all entries are.
+// N (C + R) numbers must move, and the unknown entries of the table; each takes R multiply-adds per
+// sample.
 #include "row_sums/row_sum_launchers.h"
 
 #include "row_sums/sign_table.cuh"

@@ -1,4 +1,4 @@
-// Row sums of T(x) + slack as tensors.
+// Writes the row sums of T(x) + slack to a tensor.
 #pragma once
 
 #include "common/torch_glue.h"

@@ -1,12 +1,12 @@
 // The sign table of T(x) + slack.
 //
-// Weights on the simplex keep T_ik(x) between the least and the largest P^j_ik. An entry that is
-// then positive for every sample adds to its row sum a term that is linear in the weights; one that
-// is never positive adds nothing. The sign of the others is unknown: they are evaluated per sample.
+// With weights on the simplex, T_ik(x) lies between the smallest and the largest P^j_ik. If these
+// bounds make an entry positive for every sample, its term in the row sum is linear in the weights;
+// if it is never positive, it adds nothing. Other signs are unknown: row_sums.cu computes them.
 //
-// A block has kSignTableRows rows i. Its threads run over (k, i) with i fastest, so that whole
-// sectors of the parts are read, twice: the second time from L2 if it holds them. 2 (R + 1) C^2
-// numbers must move, and C^2 slots.
+// A block has kSignTableRows rows i. Its threads run over (k, i) with i fastest, so that loads of
+// the parts use whole sectors. The parts are read twice, the second time from L2 if they fit.
+// 2 (R + 1) C^2 numbers must move, and C^2 slots.
 #pragma once
 
 #include "common/reductions.cuh"
@@ -16,16 +16,16 @@
 
 namespace ptd {
 
-// How far the sum of a sample's weights may be from one for the table to hold.
+// The table is valid for a sample whose weights sum to one within this tolerance.
 constexpr float kWeightSumTolerance = 1.0f / 256;
-// The rounding error that an entry may have, relative to the numbers it is the difference of.
+// A bound on the rounding error of an entry, relative to the sum of the magnitudes of its terms.
 constexpr float kEntryRounding = 1.0f / 65536;
 
 enum class Sign { kUnknown, kPositive, kNotPositive };
 
-// The sign of an entry between least + slack and most + slack, all finite. It is positive only if
-// the entry exceeds its rounding error or is a sum of non-negative terms, so that the order of
-// summation cannot change its sign.
+// The sign of an entry between least + slack and most + slack, all finite. It is known to be
+// positive only if the entry exceeds its rounding error or is a sum of non-negative terms, so that
+// the order of summation cannot change its sign.
 template <class T>
 __device__ __forceinline__ Sign known_sign(T least, T most, T slack) {
   if (clamp_entry(most) * T(1.0f + kWeightSumTolerance) + slack <= T(0)) return Sign::kNotPositive;

@@ -1,6 +1,6 @@
 // project_transition: rows clamped at zero and divided by their sum, and their gradient.
 //
-//   B = max(M, 0)     r = sum_k B_k     T_k = B_k / r     (uniform where r = 0)
+//   B = max(M, 0)     r = sum_k B_k     T_k = B_k / r     (uniform for an empty row)
 //   dM_k = [M_k > 0] (G_k - sum_l G_l T_l) / r
 //
 // A short row (C <= 32) has eight lanes of a warp, a long one a block: row_operator.cuh.

@@ -1,5 +1,5 @@
-// An operator that takes rows to rows, and its gradient: Op says what happens to one row, whose
-// threads are eight lanes of a warp for a short row and a block for a long one (row_threads.cuh).
+// An operator that maps rows to rows, and its gradient. Op defines the computation for one row; a
+// short row has eight lanes of a warp, a long one a block (row_threads.cuh).
 // Bytes that must move: 2 rows length sizeof(T) forward, 3 rows length sizeof(T) backward.
 #pragma once
 

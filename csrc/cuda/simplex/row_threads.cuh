@@ -2,8 +2,8 @@
 //
 // A kernel is written once for both, as a template over kLanes: the number of lanes of a row, or
 // kWholeBlock. A thread has every kLanes-th (blockDim.x-th) entry of its row. Lanes keep them in
-// registers; a block reads them again in every pass, from L1 or L2. Sums and maxima come out the
-// same in all threads of a row, to the bit, and their order of additions is fixed.
+// registers; a block reads them again in every pass, from L1 or L2. All threads of a row receive
+// the same sums and maxima, bit for bit, and the order of additions is fixed.
 #pragma once
 
 #include "common/device.h"
@@ -29,7 +29,7 @@ __device__ __forceinline__ T lanes_max_or_nan(T value) {
   return value;
 }
 
-// Sums come kSums at a time, or fewer.
+// One call of `sum` takes at most kSums sums.
 template <class T, int kLanes, int kSums = 2>
 class RowThreads {
  public:

@@ -10,7 +10,7 @@
 
 namespace ptd {
 
-// x less the largest entry of its row, `top`; infinities as limits.
+// x minus the largest entry of its row, `top`. Infinities are treated as limits.
 template <class T>
 __device__ __forceinline__ T below_top(T x, T top) {
   return x == top ? T(0) : x - top;
@@ -24,7 +24,7 @@ struct SimplexProjection {
                                                 int parts) {
     T top = -infinity<T>();
     for_each_entry<kLanes>(parts, [&](Entry at) { top = larger_or_nan(top, x[at]); });
-    top = threads.max_or_nan(top);  // NaN leaves no entry above theta, and NaN in the whole row
+    top = threads.max_or_nan(top);  // with a NaN no entry exceeds theta: the row becomes NaN
 
     T theta = T(-1);
     for (;;) {

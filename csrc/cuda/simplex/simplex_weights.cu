@@ -2,9 +2,9 @@
 // them in one launch. The method and its symbols are in math/simplex.h.
 //
 // Sixteen or thirty-two lanes of a warp (R <= 32) or a block (R <= 256) have kWeightRows rows of
-// one problem, and a thread one entry of each, in registers. For the product with the contraction
-// M the candidates go through shared memory, where one vector load gives an entry of every row, so
-// that a number of M, from L1, serves them all.
+// one problem, and a thread one entry of each, in registers. For the product with the contraction M
+// the candidates are exchanged through shared memory, where one vector load reads an entry of every
+// row, so that each number of M, from L1, is used for all of them.
 // Bytes that must move: 3 B N R sizeof(T) with a start, once for all steps. Arithmetic takes
 // longer: B N R^2 multiply-adds a step.
 #include "simplex/row_threads.cuh"
@@ -12,7 +12,7 @@
 
 namespace ptd {
 
-// An entry of each row of a group; one vector load reads it.
+// One entry of each row of a group, read with one vector load.
 template <class T>
 struct alignas(16) RowEntries {
   T of[kWeightRows<T>];
@@ -35,7 +35,7 @@ __device__ __forceinline__ void thresholds(Threads& threads, const T (&entry)[kR
 #pragma unroll
     for (int s = 0; s < kRows; ++s) {
       const T next = newton_threshold(sums[s], sums[kRows + s]);
-      // The first step may come from the right, and fall.
+      // The first step may start right of the solution and lower theta.
       arrived = arrived && !(first ? next != theta[s] : next > theta[s]);
       theta[s] = first || next > theta[s] ? next : theta[s];
     }
@@ -51,7 +51,7 @@ __device__ __forceinline__ void image_of(const Threads& threads,
                                          RowEntries<T>* exchange,  // [R], shared by the group
                                          const RowEntries<T>& offset, const T (&x)[kRows],
                                          T (&image)[kRows]) {
-  threads.sync();  // the product before this one has been read
+  threads.sync();  // all threads have read the exchange of the previous product
   if (threads.rank() < parts) {
 #pragma unroll
     for (int s = 0; s < kRows; ++s) exchange[threads.rank()].of[s] = x[s];
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kWeightThreads, kWeightBlocks)
   PTD_DYNAMIC_SHARED(RowEntries<T>, memory);  // [2, threads]
   Threads threads(scratch);
   RowEntries<T>* const exchange = memory + threads.row_of_block() * kLanes;
-  // In shared memory although it is the thread's own: registers do not hold all that it needs.
+  // Private to the thread, but in shared memory, to lower the register pressure.
   RowEntries<T>& offset = memory[blockDim.x + threadIdx.x];
   const int64_t problem = blockIdx.x / blocks, block = blockIdx.x % blocks;
   const int64_t first_row = (block * threads.rows_per_block() + threads.row_of_block()) * kRows;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kWeightThreads, kWeightBlocks)
     return first + (s < present ? s : present - 1) * parts;
   };
 
-  // o = s b + shift, less its largest entry.
+  // o = s b + shift, minus its largest entry.
   T weights[kRows], image[kRows];
   const T step = args.step[problem], shift = args.shift[problem * parts + column];
 #pragma unroll
