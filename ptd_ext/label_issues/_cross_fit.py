@@ -31,11 +31,12 @@ def cross_fitted(model: PTDClassifier, X: Any, y: Any, folds: int) -> LabelIssue
         raise ValueError(f"cross_fit must be 0 or from 2 to the {count} rows; got {folds}.")
     found = model.label_issues_
     labels = encode_labels(y, model.classes_.tolist())
+    index = {label: position for position, label in enumerate(model.classes_.tolist())}
     probabilities = np.zeros((count, len(model.classes_)))
-    splitter = KFold(folds, shuffle=True, random_state=0)
+    splitter = KFold(folds, shuffle=True, random_state=model.random_state)
     for train, held_out in splitter.split(np.zeros((count, 1))):
         part = clone(model).fit(_rows(X, train), _rows(y, train))
-        columns = np.searchsorted(model.classes_, part.classes_)
+        columns = [index[label] for label in part.classes_.tolist()]
         probabilities[np.ix_(held_out, columns)] = part.predict_proba(_rows(X, held_out))
     logits = torch.from_numpy(probabilities).clamp(min=1e-30).log()
     weights = model.weights(X)
@@ -54,6 +55,8 @@ def cross_fitted(model: PTDClassifier, X: Any, y: Any, folds: int) -> LabelIssue
 def _rows(values: Any, positions: Any) -> Any:
     if hasattr(values, "iloc"):
         return values.iloc[positions]
+    if hasattr(values, "tocsr"):
+        return values.tocsr()[positions]
     if isinstance(values, (list, tuple)):
         return [copy.copy(values[position]) for position in positions]
     return values[positions]

@@ -9,6 +9,7 @@ from ptd_ext.ops.functional import transition_matrix
 
 __all__ = ["invert_posterior"]
 
+_UNIFORM = 0.01  # of the start of the iteration
 _NUMBERS = 1 << 24  # entries of T(x) in memory at once
 
 
@@ -47,7 +48,8 @@ def invert_posterior(
 def _invert(p: Tensor, matrix: Tensor, iterations: int, tolerance: float) -> Tensor:
     matrix = matrix.to(p.dtype)
     tiny = torch.finfo(p.dtype).tiny
-    g = p.clone()
+    # Products never leave zero, so that every class starts with some probability.
+    g = torch.lerp(p, torch.full_like(p, 1 / p.shape[1]), _UNIFORM)
     for _ in range(iterations):
         ratio = p / _product(g, matrix).clamp(min=tiny)
         new = g * _product(ratio, matrix.mT)

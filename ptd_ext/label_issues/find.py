@@ -7,8 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from torch.utils.data import Dataset
 
 from ptd_ext.label_issues._from_predictions import judge_predictions
+from ptd_ext.label_issues._inputs import from_dataset
 from ptd_ext.label_issues._samples import show_rows
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.utils.params import seed_of
@@ -101,6 +103,9 @@ def _by_training(
     from ptd_ext.label_issues._cross_fit import cross_fitted
     from ptd_ext.label_issues.classifier import PTDClassifier
 
+    if isinstance(X, Dataset):
+        X, own = from_dataset(X)  # noqa: N806
+        y = own if y is None else y
     model = PTDClassifier(flag_share=flag_share, random_state=seed, **options).fit(X, y)
     found = model.label_issues_ if folds == 0 else cross_fitted(model, X, y, folds)
     if ids is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -175,8 +176,8 @@ def judge(
         trusted: if false, no row is flagged and no label suggested.
         about: further fields of the result.
     """
-    if not flag_share >= 0:
-        raise ValueError(f"flag_share must not be negative; got {flag_share}.")
+    if not 0 <= flag_share < math.inf:
+        raise ValueError(f"flag_share must be finite and not negative; got {flag_share}.")
     given, rows = labels.codes, np.arange(len(labels.codes))
     quality = posterior[rows, given].astype(np.float64)
     rates = noise_rate(quality, given, len(labels.classes))

@@ -19,6 +19,8 @@ from ptd_ext.utils.bounded_files import shortened
 
 __all__ = ["OwnData", "read_own_data"]
 
+_ROW_ARRAYS = ("x", "y", "y_clean")  # of a .npz file; a test part keeps its rows
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _IMAGE_SIZE = 32  # pixels a side that images of a folder are read at, unless told otherwise
 
 
@@ -52,7 +54,7 @@ class OwnData:
         with atomic_file(path) as temporary:
             if isinstance(self.source, dict):
                 arrays = {
-                    name: array[keep] if len(array) == len(keep) else array
+                    name: array[keep] if name in _ROW_ARRAYS else array
                     for name, array in self.source.items()
                 }
                 arrays[self.label] = labels[keep]
@@ -67,7 +69,7 @@ class OwnData:
             if path.suffix == ".parquet":
                 frame.to_parquet(temporary, index=False)
             else:
-                frame.to_csv(temporary, index=False)
+                frame.to_csv(temporary, index=False, sep=_SEPARATORS.get(path.suffix, ","))
 
 
 def read_own_data(
@@ -134,7 +136,7 @@ def _read_table(
         if path.suffix == ".parquet":
             frame = pandas.read_parquet(path)
         else:
-            frame = pandas.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+            frame = pandas.read_csv(path, sep=_SEPARATORS[path.suffix])
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from None
     except (ValueError, OSError) as error:

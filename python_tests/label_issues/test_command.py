@@ -47,19 +47,20 @@ def test_nothing_is_overwritten(table, capsys):
     assert "nothing is overwritten" in capsys.readouterr().err
 
 
-def test_arrays_are_relabelled(tmp_path):
+def test_arrays_lose_their_wrong_rows_only(tmp_path):
     generator = np.random.default_rng(0)
     y = np.arange(60) % 2
     x = generator.normal(size=(60, 3)) + 5 * y[:, None]
     given = y.copy()
     given[7] = 1 - given[7]
-    np.savez(tmp_path / "rows.npz", x=x, y=given, note=np.arange(4))
+    np.savez(tmp_path / "rows.npz", x=x, y=given, y_test=np.arange(60), note=np.array(4))
     out = tmp_path / "out"
-    main(["labels", str(tmp_path / "rows.npz"), "--relabel", "--out", str(out), *QUICK])
+    main(["labels", str(tmp_path / "rows.npz"), "--drop", "--out", str(out), *QUICK])
     cleaned = np.load(out / "cleaned.npz")
-    suggested = pandas.read_csv(out / "labels.csv")["suggested_label"]
-    assert cleaned["y"].tolist() == suggested.tolist()
-    np.testing.assert_array_equal(cleaned["note"], np.arange(4))
+    flagged = pandas.read_csv(out / "labels.csv")["is_label_issue"].to_numpy()
+    assert cleaned["y"].tolist() == given[~flagged].tolist()
+    assert cleaned["note"] == 4
+    np.testing.assert_array_equal(cleaned["y_test"], np.arange(60))
 
 
 def test_folders_of_images_keep_their_file_names(tmp_path):
@@ -87,9 +88,23 @@ def test_texts(tmp_path):
     frame = pandas.DataFrame(rows, columns=["topic", "title"])
     frame.loc[:19, "topic"] = "cook"
     frame.to_csv(tmp_path / "news.tsv", index=False, sep="\t")
-    main(["labels", str(tmp_path / "news.tsv"), "--label", "topic", "--text", "title", *QUICK])
+    main(
+        [
+            "labels",
+            str(tmp_path / "news.tsv"),
+            "--label",
+            "topic",
+            "--text",
+            "title",
+            "--relabel",
+            *QUICK,
+        ]
+    )
     page = (tmp_path / "news-labels" / "report.html").read_text(encoding="utf-8")
     assert any(text in page for _, text in rows[:20])
+    cleaned = pandas.read_csv(tmp_path / "news-labels" / "cleaned.tsv", sep="\t")
+    found = pandas.read_csv(tmp_path / "news-labels" / "labels.csv")
+    assert cleaned["topic"].tolist() == found["suggested_label"].tolist()
 
 
 @pytest.mark.parametrize(

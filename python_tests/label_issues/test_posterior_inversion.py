@@ -39,6 +39,12 @@ def test_no_other_point_of_the_simplex_is_more_likely():
     torch.testing.assert_close(found, torch.tensor([[1.0, 0, 0]]).double(), atol=1e-4, rtol=0)
 
 
+def test_a_class_that_a_model_rules_out_may_be_the_true_one():
+    matrix = torch.tensor([[0.0, 1.0], [0.5, 0.5]], dtype=torch.float64)
+    found = invert_posterior(torch.tensor([[0.0, 1.0]]).double(), None, matrix, iterations=5000)
+    torch.testing.assert_close(found, torch.tensor([[1.0, 0.0]]).double(), atol=1e-2, rtol=0)
+
+
 def test_no_rows():
     assert invert_posterior(torch.empty(0, 3), None, MATRIX.float()).shape == (0, 3)
 

@@ -73,5 +73,5 @@ def test_table_and_file_hold_the_same_rows(tmp_path):
 
 def test_negative_share_is_rejected():
     labels = GivenLabels(np.array([0]), np.array([0, 1]))
-    with pytest.raises(ValueError, match="flag_share must not be negative; got -1"):
+    with pytest.raises(ValueError, match="flag_share must be finite and not negative; got -1"):
         judge(np.ones((1, 2), dtype=np.float32), labels, np.eye(2), flag_share=-1)
