@@ -27,7 +27,7 @@ struct GradientTensors {
 
   GradientTensors(const Sizes& sizes, const Tensor& of_logits, const Tensor& of_parts,
                   const OptionalTensor& of_slack, const Needs& needs) {
-    if (needs.slack && !of_slack) refuse("need_slack must be False without slack; got True.");
+    if (needs.slack && !of_slack) raise_error("need_slack must be False without slack; got True.");
     const int64_t n = sizes.samples, c = sizes.classes, r = sizes.parts;
     const ScalarType dtype = of_parts.scalar_type();
     const auto none = [&] { return empty({0}, dtype, of_logits); };

@@ -15,9 +15,9 @@ namespace ptd {
 template <class Op>
 void check_rows(const Tensor& x) {
   const std::string argument = std::string(Op::kName) + ": " + Op::kInput + " must be ";
-  if (!Op::fits(x)) refuse(argument + Op::kShape + "; got " + shape_text(x) + ".");
+  if (!Op::fits(x)) raise_error(argument + Op::kShape + "; got " + shape_text(x) + ".");
   if (x.scalar_type() != ScalarType::Float && x.scalar_type() != ScalarType::Double) {
-    refuse(argument + "float32 or float64; got " + dtype_text(x.scalar_type()) + ".");
+    raise_error(argument + "float32 or float64; got " + dtype_text(x.scalar_type()) + ".");
   }
 }
 
@@ -25,9 +25,9 @@ template <class Op>
 void check_rows_backward(const Tensor& grad, const Tensor& saved) {
   check_rows<Op>(saved);
   if (shape_text(grad) == shape_text(saved) && grad.scalar_type() == saved.scalar_type()) return;
-  refuse(std::string(Op::kName) + "_backward: grad must be like " + Op::kSaved + ", " +
-         shape_text(saved) + ", " + dtype_text(saved.scalar_type()) + "; got " + shape_text(grad) +
-         ", " + dtype_text(grad.scalar_type()) + ".");
+  raise_error(std::string(Op::kName) + "_backward: grad must be like " + Op::kSaved + ", " +
+              shape_text(saved) + ", " + dtype_text(saved.scalar_type()) + "; got " +
+              shape_text(grad) + ", " + dtype_text(grad.scalar_type()) + ".");
 }
 
 template <class Op, class Device>

@@ -18,14 +18,14 @@ namespace ptd {
 inline void check_simplex_least_squares(const Tensor& gram, const Tensor& right) {
   const std::string here = "simplex_least_squares: ";
   if (right.dim() != 3 || right.scalar_type() != ScalarType::Double) {
-    refuse(here + "right must be [P, R, K], float64; got " + shape_text(right) + ", " +
-           dtype_text(right.scalar_type()) + ".");
+    raise_error(here + "right must be [P, R, K], float64; got " + shape_text(right) + ", " +
+                dtype_text(right.scalar_type()) + ".");
   }
   const std::string p = std::to_string(right.size(0)), r = std::to_string(right.size(1));
   const std::string shape = "[" + p + ", " + r + ", " + r + "]";
   if (shape_text(gram) != shape || gram.scalar_type() != ScalarType::Double || !gram.is_cpu()) {
-    refuse(here + "gram must be " + shape + ", float64, on the CPU; got " + shape_text(gram) +
-           ", " + dtype_text(gram.scalar_type()) + ", on " + device_text(gram) + ".");
+    raise_error(here + "gram must be " + shape + ", float64, on the CPU; got " + shape_text(gram) +
+                ", " + dtype_text(gram.scalar_type()) + ", on " + device_text(gram) + ".");
   }
 }
 

@@ -29,26 +29,28 @@ inline WeightSizes check_simplex_weights(const Tensor& contraction, const Tensor
                                          const Tensor& shift, const Tensor& linear,
                                          const OptionalTensor& start, int64_t steps) {
   const std::string here = "simplex_weights: ";
-  if (linear.dim() != 3) refuse(here + "linear must be [B, N, R]; got " + shape_text(linear) + ".");
+  if (linear.dim() != 3)
+    raise_error(here + "linear must be [B, N, R]; got " + shape_text(linear) + ".");
   const ScalarType dtype = linear.scalar_type();
   if (dtype != ScalarType::Float && dtype != ScalarType::Double) {
-    refuse(here + "linear must be float32 or float64; got " + dtype_text(dtype) + ".");
+    raise_error(here + "linear must be float32 or float64; got " + dtype_text(dtype) + ".");
   }
   const int64_t batch = linear.size(0), parts = linear.size(2);
   if (parts < 1 || parts > kMostParts) {
-    refuse(here + "linear must have 1 to " + std::to_string(kMostParts) + " parts; got " +
-           std::to_string(parts) + ".");
+    raise_error(here + "linear must have 1 to " + std::to_string(kMostParts) + " parts; got " +
+                std::to_string(parts) + ".");
   }
-  if (steps < 0) refuse(here + "steps must not be negative; got " + std::to_string(steps) + ".");
+  if (steps < 0)
+    raise_error(here + "steps must not be negative; got " + std::to_string(steps) + ".");
   const auto check = [&](const char* name, const Tensor& tensor, const std::string& shape) {
     if (shape_text(tensor) != shape || tensor.scalar_type() != dtype) {
-      refuse(here + name + " must be " + shape + ", " + dtype_text(dtype) + "; got " +
-             shape_text(tensor) + ", " + dtype_text(tensor.scalar_type()) + ".");
+      raise_error(here + name + " must be " + shape + ", " + dtype_text(dtype) + "; got " +
+                  shape_text(tensor) + ", " + dtype_text(tensor.scalar_type()) + ".");
     }
     if (tensor.is_cpu() != linear.is_cpu() ||
         tensor.get_device_index() != linear.get_device_index()) {
-      refuse(here + name + " must be on the device of linear, " + device_text(linear) + "; got " +
-             device_text(tensor) + ".");
+      raise_error(here + name + " must be on the device of linear, " + device_text(linear) +
+                  "; got " + device_text(tensor) + ".");
     }
   };
   const std::string b = std::to_string(batch), r = std::to_string(parts);

@@ -20,7 +20,9 @@ using torch::stable::Tensor;
 
 // Raises for a bad argument. The message is one sentence, without the file and line of the check,
 // which would not help the caller.
-[[noreturn]] inline void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
+[[noreturn]] inline void raise_error(const std::string& sentence) {
+  throw std::runtime_error(sentence);
+}
 
 inline std::string shape_text(const Tensor& tensor) {
   std::string text = "[";

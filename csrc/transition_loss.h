@@ -45,8 +45,9 @@ inline Sizes check_transition_loss(const LossTensors& tensors, const LossOptions
   const char* op = loss_name(options.importance);
   if (options.importance < kForward || options.importance > kReweightAttached ||
       options.reduction < kNone || options.reduction > kSum) {
-    refuse("transition_loss: importance and reduction must be 0, 1 or 2; got " +
-           std::to_string(options.importance) + " and " + std::to_string(options.reduction) + ".");
+    raise_error("transition_loss: importance and reduction must be 0, 1 or 2; got " +
+                std::to_string(options.importance) + " and " + std::to_string(options.reduction) +
+                ".");
   }
   const Sizes sizes =
       check_batch(op, tensors.logits, tensors.weights, tensors.parts, tensors.slack);
@@ -99,7 +100,7 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
                             reduction,  ignore_index,
                             smoothing,  saved_gradient};
   if (saved_gradient && (!need_logits || need_weights || need_parts || need_slack)) {
-    refuse(
+    raise_error(
         "transition_loss_backward: with saved_gradient there is the gradient of the logits alone; "
         "ask for no other.");
   }

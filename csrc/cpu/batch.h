@@ -39,7 +39,7 @@ struct Gradients {
   Matrix weights;  // [N, R]
   T* columns;      // [C, R, C]
   T* slack;        // [C, C] transposed
-  // [N, C] or nullptr. If present, the losses write row_i (gradients/spread.h) here instead of
+  // [N, C] or nullptr. If present, the losses write row_i (gradients/scatter.h) here instead of
   // subtracting it from the gradient of slack; the sign tables then subtract it.
   T* row_grad;
 };

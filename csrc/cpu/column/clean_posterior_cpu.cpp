@@ -32,7 +32,7 @@ void forward(const Sizes& sizes, const CleanPosteriorTensors& tensors, const Ten
   });
   for (const LossPartial& partial : partials) {
     if (partial.bad_sample < 0) continue;
-    refuse_label("clean_posterior", tensors.labels, partial.bad_sample, sizes.classes);
+    raise_label_error("clean_posterior", tensors.labels, partial.bad_sample, sizes.classes);
   }
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "column/softmax.h"
-#include "gradients/spread.h"
+#include "gradients/scatter.h"
 #include "kernels.h"
 #include "row_sums/sign_table_kernels.h"
 
@@ -163,13 +163,13 @@ void clean_posterior(const LossArgs<T>& args, int64_t begin, int64_t end, T* scr
 }
 
 // The backward pass of a range. For a counted sample measure(y, z, u, exps) computes sums over its
-// classes, and pull(n, y, z, u, measured, grad_z, grad_u) writes the gradients of its logits, in
+// classes, and vjp(n, y, z, u, measured, grad_z, grad_u) writes the gradients of its logits, in
 // the memory of `exps`, and of its smoothed column; skip(n, z, grad_z) writes the gradient of any
 // other sample's logits. The rest, from the column to slack, parts and weights, is done here.
-template <class T, class Measure, class PullSample, class Skip>
+template <class T, class Measure, class VjpSample, class Skip>
 PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, int64_t end,
                                         T* scratch, const T* saved, const Gradients<T>& grads,
-                                        const Measure& measure, const PullSample& pull,
+                                        const Measure& measure, const VjpSample& vjp,
                                         const Skip& skip) {
   const Batch<T>& batch = args.batch;
   const int64_t classes = batch.classes;
@@ -209,7 +209,7 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
         memset(row, 0, sizeof(T) * classes);
         skip(n, z, grad_row(s));
       } else {
-        pull(n, labels[s], z, columns + s * classes, measured[s], grad_row(s), entry);
+        vjp(n, labels[s], z, columns + s * classes, measured[s], grad_row(s), entry);
       }
       if (grads.logits.data) write_row(grads.logits, n, classes, grad_row(s));
     }
@@ -228,12 +228,12 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
         store(entry, d, left);
       });
     }
-    const Pull<T> block{at.entry, at.row, labels, nullptr};
+    const Vjp<T> block{at.entry, at.row, labels, nullptr};
     if (grads.row_grad) {
       memcpy(grads.row_grad + (first - begin) * classes, at.row, sizeof(T) * count * classes);
       add_label_columns(batch, count, block, grads.slack);
     } else {
-      spread(batch, h, first, count, block, grads, at.dm);
+      scatter(batch, h, first, count, block, grads, at.dm);
     }
   }
 }
@@ -246,15 +246,15 @@ void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scrat
   const auto measure = [&](int64_t y, const T* z, const T* u, T* exps) {
     return column_sums(z, u, y, classes, args.smoothing > T(0), exps);
   };
-  const auto pull = [&](int64_t n, int64_t y, const T* z, const T* u, const ColumnSums<T>& sums,
-                        T* grad_z, T* grad_u) {
+  const auto vjp = [&](int64_t n, int64_t y, const T* z, const T* u, const ColumnSums<T>& sums,
+                       T* grad_z, T* grad_u) {
     const T weight = args.class_weight ? args.class_weight[y] : T(1);
     const T factor = grad_loss[n * grad_stride] * scale * weight;
     const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
     loss_gradient(args, sums, terms, y, z, u, factor, grad_z, grad_z, grad_u);
   };
   const auto skip = [&](int64_t, const T*, T* grad_z) { memset(grad_z, 0, sizeof(T) * classes); };
-  backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
+  backward_through_column(args, begin, end, scratch, saved, grads, measure, vjp, skip);
 }
 
 // G at the largest q. Each lane keeps the largest that it has seen.
@@ -281,8 +281,8 @@ void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t en
   const auto measure = [&](int64_t, const T* z, const T* u, T* exps) {
     return column_sums(z, u, int64_t(-1), classes, args.smoothing > T(0), exps);
   };
-  const auto pull = [&](int64_t n, int64_t, const T* z, const T* u, const ColumnSums<T>& sums,
-                        T* grad_z, T* grad_u) {
+  const auto vjp = [&](int64_t n, int64_t, const T* z, const T* u, const ColumnSums<T>& sums,
+                       T* grad_z, T* grad_u) {
     const T* g = grad + n * classes;
     const T divisor = posterior_divisor(sums);
     Pivot<T> lanes_pivot;
@@ -313,7 +313,7 @@ void clean_posterior_backward(const LossArgs<T>& args, int64_t begin, int64_t en
     for (int64_t i = 0; i < classes; ++i) mean += grad_z[i] * g[i];
     for (int64_t i = 0; i < classes; ++i) grad_z[i] *= g[i] - mean;
   };
-  backward_through_column(args, begin, end, scratch, saved, grads, measure, pull, skip);
+  backward_through_column(args, begin, end, scratch, saved, grads, measure, vjp, skip);
 }
 
 }  // namespace PTD_ISA

@@ -34,8 +34,8 @@ void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& 
   double sum = 0, weight = 0;
   for (const LossPartial& partial : partials) {
     if (partial.bad_sample >= 0) {
-      refuse_label(loss_name(options.importance), tensors.labels, partial.bad_sample,
-                   sizes.classes);
+      raise_label_error(loss_name(options.importance), tensors.labels, partial.bad_sample,
+                        sizes.classes);
     }
     sum += partial.loss;
     weight += partial.weight;

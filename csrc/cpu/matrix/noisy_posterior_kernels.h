@@ -141,8 +141,8 @@ void noisy_posterior_backward(const Batch<T>& batch, const Matrix& logits, int64
       }
     }
     if (wants_transition(grads)) {
-      const Pull<T> block{at.entry, at.row, nullptr, block_grad};
-      spread(batch, h, first, count, block, grads, at.dm);
+      const Vjp<T> block{at.entry, at.row, nullptr, block_grad};
+      scatter(batch, h, first, count, block, grads, at.dm);
     }
   }
 }

@@ -6,7 +6,7 @@
 
 #include <float.h>
 
-#include "gradients/spread.h"
+#include "gradients/scatter.h"
 #include "layout_kernels.h"
 #include "row_sums/sign_table.h"
 
@@ -273,15 +273,15 @@ void slack_gradient_by_sign(const Batch<T>& batch, const SignTable<T>& table, in
     for (int64_t row = top; row < top + W && row < rows; ++row) {
       const UnknownSign* unknown = table.unknown + row * classes;
       for (int64_t s = 0; s < count; s += kGroup * W) {
-        Vec<T> pulled[kGroup];
+        Vec<T> vjps[kGroup];
         for (int v = 0; v < kGroup; ++v) {
-          pulled[v] = load(tile + (row - top) * kSignSamples + s + v * W);
+          vjps[v] = load(tile + (row - top) * kSignSamples + s + v * W);
         }
         for_each_unknown(
             batch, table, row, weights + s, [&]<int E>(int32_t t, Vec<T>(&m)[E][kGroup]) {
               for (int e = 0; e < E; ++e) {
                 Vec<T> sum{};
-                for (int v = 0; v < kGroup; ++v) sum += m[e][v] <= Vec<T>{} ? Vec<T>{} : pulled[v];
+                for (int v = 0; v < kGroup; ++v) sum += m[e][v] <= Vec<T>{} ? Vec<T>{} : vjps[v];
                 grad_slack[unknown[t + e].column * classes + table.begin + row] -= sum_lanes(sum);
               }
             });
@@ -292,16 +292,16 @@ void slack_gradient_by_sign(const Batch<T>& batch, const SignTable<T>& table, in
 
 // Adds entry_i column_k of dL/dM, which is non-zero only in column y of each sample.
 template <class T>
-PTD_INLINE void add_label_columns(const Batch<T>& batch, int64_t count, const Pull<T>& pull,
+PTD_INLINE void add_label_columns(const Batch<T>& batch, int64_t count, const Vjp<T>& vjp,
                                   T* grad_slack) {  // [C, C] by column
   const int64_t classes = batch.classes;
   for (int64_t s = 0; s < count; ++s) {
-    if (pull.labels[s] < 0) continue;
+    if (vjp.labels[s] < 0) continue;
     // row_i = entry_i u_i, so it is zero where entry (i, y) was clamped.
-    T* grad = grad_slack + pull.labels[s] * classes;
+    T* grad = grad_slack + vjp.labels[s] * classes;
     for_lanes<T>(classes, [&](int64_t i, int64_t n) {
       const int64_t at = s * classes + i;
-      const Vec<T> d = load(pull.row + at, n) == Vec<T>{} ? Vec<T>{} : load(pull.entry + at, n);
+      const Vec<T> d = load(vjp.row + at, n) == Vec<T>{} ? Vec<T>{} : load(vjp.entry + at, n);
       store(grad + i, load(grad + i, n) + d, n);
     });
   }

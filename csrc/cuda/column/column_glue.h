@@ -14,8 +14,8 @@ struct ColumnDevice {
     const bool is_double = logits.scalar_type() == ScalarType::Double;
     const int64_t most = is_double ? kMostClasses<double> : kMostClasses<float>;
     if (logits.size(1) <= most) return;
-    refuse(std::string(op) + ": a GPU takes at most " + std::to_string(most) + " classes of " +
-           dtype_text(logits.scalar_type()) + "; got " + std::to_string(logits.size(1)) + ".");
+    raise_error(std::string(op) + ": a GPU takes at most " + std::to_string(most) + " classes of " +
+                dtype_text(logits.scalar_type()) + "; got " + std::to_string(logits.size(1)) + ".");
   }
 
   // With slack the row sums are saved. Without slack nothing is: computing the column again is

@@ -53,8 +53,8 @@ class OnDevice {
 // Raises if a launch failed. Errors inside a kernel appear later; nothing waits for them here.
 inline void check_launch(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
-  refuse(std::string(op) + ": a CUDA kernel could not be launched: " + cudaGetErrorString(error) +
-         ".");
+  raise_error(std::string(op) +
+              ": a CUDA kernel could not be launched: " + cudaGetErrorString(error) + ".");
 }
 
 // run.template operator()<S>() with the type that a tensor is stored in.

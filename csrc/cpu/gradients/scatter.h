@@ -17,7 +17,7 @@ namespace PTD_ISA {
 
 // dL/dM of a block in factored form. A sample without a gradient has rows of zeros and label -1.
 template <class T>
-struct Pull {
+struct Vjp {
   const T* entry;         // [count, C]
   const T* row;           // [count, C]; read only with slack
   const int64_t* labels;  // [count]: column_k = [k = label]; or nullptr, with slack, and then
@@ -26,8 +26,8 @@ struct Pull {
 
 // Adds one column dm of dL/dM to the gradients of the parts and of one sample's weights.
 template <class T>
-PTD_INLINE void spread_column(const T* h, const T* column, const T* dm, int64_t parts,
-                              int64_t classes, T* grad_column, T* grad_h) {
+PTD_INLINE void scatter_column(const T* h, const T* column, const T* dm, int64_t parts,
+                               int64_t classes, T* grad_column, T* grad_h) {
   for (int64_t j = 0; j < parts; ++j) {
     const int64_t at = j * classes;
     Vec<T> dot{};
@@ -45,8 +45,8 @@ PTD_INLINE void spread_column(const T* h, const T* column, const T* dm, int64_t 
 
 // Without slack, for operators that read the label's column: no other column has a gradient.
 template <class T>
-PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
-                             const Pull<T>& pull, const Gradients<T>& grads) {
+PTD_INLINE void scatter_plain(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
+                              const Vjp<T>& vjp, const Gradients<T>& grads) {
   const int64_t classes = batch.classes, parts = batch.parts;
   for (int64_t s = 0; s < count; ++s) {
     T* grad_h = static_cast<T*>(grads.weights.data);
@@ -54,24 +54,24 @@ PTD_INLINE void spread_plain(const Batch<T>& batch, const T* h, int64_t begin, i
       grad_h += (begin + s) * parts;
       memset(grad_h, 0, sizeof(T) * parts);
     }
-    if (pull.labels[s] < 0) continue;
-    const int64_t at = pull.labels[s] * parts * classes;
-    spread_column(h + s * parts, grad_h ? part_columns(batch, pull.labels[s]) : nullptr,
-                  pull.entry + s * classes, parts, classes,
-                  grads.columns ? grads.columns + at : nullptr, grad_h);
+    if (vjp.labels[s] < 0) continue;
+    const int64_t at = vjp.labels[s] * parts * classes;
+    scatter_column(h + s * parts, grad_h ? part_columns(batch, vjp.labels[s]) : nullptr,
+                   vjp.entry + s * classes, parts, classes,
+                   grads.columns ? grads.columns + at : nullptr, grad_h);
   }
 }
 
 template <class T>
-PTD_INLINE T column_factor(const Pull<T>& pull, int64_t classes, int64_t s, int64_t k) {
-  return pull.labels ? T(pull.labels[s] == k) : pull.column[s * classes + k];
+PTD_INLINE T column_factor(const Vjp<T>& vjp, int64_t classes, int64_t s, int64_t k) {
+  return vjp.labels ? T(vjp.labels[s] == k) : vjp.column[s * classes + k];
 }
 
 // The gradient of slack alone, which is all that revision trains: the sums of K columns stay in
 // registers over all samples of a block.
 template <int K, class T>
-PTD_INLINE void spread_slack_columns(const Batch<T>& batch, const T* h, int64_t count,
-                                     const Pull<T>& pull, int64_t k, T* grad_slack) {
+PTD_INLINE void scatter_slack_columns(const Batch<T>& batch, const T* h, int64_t count,
+                                      const Vjp<T>& vjp, int64_t k, T* grad_slack) {
   constexpr int S = 4;
   const int64_t classes = batch.classes, parts = batch.parts;
   const T* columns = batch.columns + k * parts * classes;
@@ -82,9 +82,9 @@ PTD_INLINE void spread_slack_columns(const Batch<T>& batch, const T* h, int64_t 
       combine_tile(h + s * parts, columns, slack, parts, classes, i, m);
       for (int t = 0; t < samples; ++t) {
         const int64_t at = (s + t) * classes + i;
-        const Vec<T> entry = load(pull.entry + at, n), row = load(pull.row + at, n);
+        const Vec<T> entry = load(vjp.entry + at, n), row = load(vjp.row + at, n);
         for (int c = 0; c < K; ++c) {
-          const Vec<T> open = column_factor(pull, classes, s + t, k + c) * entry - row;
+          const Vec<T> open = column_factor(vjp, classes, s + t, k + c) * entry - row;
           d[c] += m[t][c] <= Vec<T>{} ? Vec<T>{} : open;
         }
       }
@@ -101,18 +101,18 @@ PTD_INLINE void spread_slack_columns(const Batch<T>& batch, const T* h, int64_t 
 }
 
 template <class T>
-PTD_INLINE void spread_slack(const Batch<T>& batch, const T* h, int64_t count, const Pull<T>& pull,
-                             T* grad_slack) {
+PTD_INLINE void scatter_slack(const Batch<T>& batch, const T* h, int64_t count, const Vjp<T>& vjp,
+                              T* grad_slack) {
   int64_t k = 0;
   for (; k + 2 <= batch.classes; k += 2)
-    spread_slack_columns<2>(batch, h, count, pull, k, grad_slack);
-  if (k < batch.classes) spread_slack_columns<1>(batch, h, count, pull, k, grad_slack);
+    scatter_slack_columns<2>(batch, h, count, vjp, k, grad_slack);
+  if (k < batch.classes) scatter_slack_columns<1>(batch, h, count, vjp, k, grad_slack);
 }
 
 // With slack, if the gradient of the parts or of the weights is requested.
 template <class T>
-PTD_INLINE void spread_revised(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
-                               const Pull<T>& pull, const Gradients<T>& grads, T* dm) {
+PTD_INLINE void scatter_revised(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
+                                const Vjp<T>& vjp, const Gradients<T>& grads, T* dm) {
   const int64_t classes = batch.classes, parts = batch.parts;
   for (int64_t s = 0; s < count; ++s) {
     T* grad_h = static_cast<T*>(grads.weights.data);
@@ -120,23 +120,22 @@ PTD_INLINE void spread_revised(const Batch<T>& batch, const T* h, int64_t begin,
       grad_h += (begin + s) * parts;
       memset(grad_h, 0, sizeof(T) * parts);
     }
-    if (pull.labels && pull.labels[s] < 0) continue;
+    if (vjp.labels && vjp.labels[s] < 0) continue;
     for (int64_t k = 0; k < classes; ++k) {
       const int64_t at = k * parts * classes;
-      const T factor = column_factor(pull, classes, s, k);
+      const T factor = column_factor(vjp, classes, s, k);
       combine_column(h + s * parts, batch.columns + at, batch.slack + k * classes, parts, classes,
                      [&](int64_t i, int64_t n, Vec<T> m) {
                        const int64_t si = s * classes + i;
-                       const Vec<T> open =
-                           factor * load(pull.entry + si, n) - load(pull.row + si, n);
+                       const Vec<T> open = factor * load(vjp.entry + si, n) - load(vjp.row + si, n);
                        const Vec<T> d = m <= Vec<T>{} ? Vec<T>{} : open;
                        store(dm + i, d, n);
                        if (!grads.slack) return;
                        T* grad = grads.slack + k * classes + i;
                        store(grad, load(grad, n) + d, n);
                      });
-      spread_column(h + s * parts, batch.columns + at, dm, parts, classes,
-                    grads.columns ? grads.columns + at : nullptr, grad_h);
+      scatter_column(h + s * parts, batch.columns + at, dm, parts, classes,
+                     grads.columns ? grads.columns + at : nullptr, grad_h);
     }
   }
 }
@@ -147,15 +146,15 @@ PTD_INLINE bool wants_transition(const Gradients<T>& grads) {
 }
 
 template <class T>
-PTD_INLINE void spread(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
-                       const Pull<T>& pull, const Gradients<T>& grads,
-                       T* dm) {  // [C], scratch
+PTD_INLINE void scatter(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
+                        const Vjp<T>& vjp, const Gradients<T>& grads,
+                        T* dm) {  // [C], scratch
   if (!batch.slack) {
-    spread_plain(batch, h, begin, count, pull, grads);
+    scatter_plain(batch, h, begin, count, vjp, grads);
   } else if (grads.columns || grads.weights.data) {
-    spread_revised(batch, h, begin, count, pull, grads, dm);
+    scatter_revised(batch, h, begin, count, vjp, grads, dm);
   } else if (grads.slack) {
-    spread_slack(batch, h, count, pull, grads.slack);
+    scatter_slack(batch, h, count, vjp, grads.slack);
   }
 }
 
