@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ptd_ext.label_issues._chance import CLEARLY, chance_warning
 from ptd_ext.label_issues._confident import confident_transition
 from ptd_ext.label_issues._labels import GivenLabels, encode_labels
 from ptd_ext.label_issues._posterior import invert_posterior
@@ -21,7 +22,6 @@ from ptd_ext.utils.ids import as_rows
 __all__ = ["judge_predictions"]
 
 _OFF_ONE = 1e-3  # how far a row of probabilities may be from a sum of one
-_CLEARLY = 2.0  # standard errors by which a model must beat the most frequent label
 _SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
 _NEIGHBOURS = 4
 
@@ -55,7 +55,10 @@ def judge_predictions(
             f"pred_probs must have a column for each of {count} classes; got "
             f"{probabilities.shape[1]}."
         )
-    trusted, warnings, facts = _against_chance(probabilities, codes)
+    right = (probabilities.argmax(1) == codes).double().mean().item()
+    warning = chance_warning("The model", right, codes, len(codes))
+    trusted, warnings = warning is None, [] if warning is None else [warning]
+    facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
     start = confident_transition(probabilities, codes)
     clean = invert_posterior(probabilities, None, start)
     parts, weights, shares = start[None], None, None
@@ -94,7 +97,7 @@ def _from_neighbours(
     found = neighbour_transition(rows, codes, k, classes=len(labels.classes))
     chance = float(((torch.bincount(codes).double() / len(codes)) ** 2).sum())
     pairs = len(codes) * k
-    needed = chance + _CLEARLY * (chance * (1 - chance) / pairs) ** 0.5
+    needed = chance + CLEARLY * (chance * (1 - chance) / pairs) ** 0.5
     trusted, warnings = found.agreement > needed, list(found.summary().doubts)
     if not trusted:
         warnings.insert(
@@ -113,22 +116,6 @@ def _from_neighbours(
         warnings=tuple(warnings),
         facts={"neighbours that share the label": f"{found.agreement:.1%}"},
     )
-
-
-def _against_chance(probabilities: Tensor, codes: Tensor) -> tuple[bool, list[str], dict[str, str]]:
-    """True if the model predicts given labels clearly better than the most frequent one would."""
-    right = (probabilities.argmax(1) == codes).double().mean().item()
-    frequent = torch.bincount(codes).max().item() / len(codes)
-    error = (frequent * (1 - frequent) / len(codes)) ** 0.5
-    facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
-    if right > frequent + _CLEARLY * error:
-        return True, [], facts
-    text = (
-        f"The probabilities predict {right:.1%} of the given labels; always naming the most "
-        f"frequent one would predict {frequent:.1%}. Nothing is flagged, since a model at chance "
-        "says nothing of single labels. Try another model or other features."
-    )
-    return False, [text], facts
 
 
 def _probabilities(given: Any) -> Tensor:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from ptd_ext.label_issues._chance import CLEARLY, chance_warning
 from ptd_ext.label_issues._features import extract_features
 from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
 from ptd_ext.label_issues._labels import encode_labels
@@ -33,7 +34,6 @@ from ptd_ext.utils.params import seed_of
 
 __all__ = ["PTDClassifier"]
 
-_CLEARLY = 2.0  # standard errors by which one thing must be better than another
 _ROWS = 4096  # predicted at once
 
 
@@ -46,7 +46,7 @@ def _simplest_good(found: list[Trained]) -> Trained:
     for other in found[1:]:
         gain = (other.held_out_likelihood - best.held_out_likelihood).double()
         error = gain.std(correction=0).item() / len(gain) ** 0.5
-        if gain.mean().item() > _CLEARLY * error:
+        if gain.mean().item() > CLEARLY * error:
             best = other
     return best
 
@@ -292,21 +292,13 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, best: Trained, codes: Tensor, held_out: int
     ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
         """Check that the warm-up is clearly better than chance; if not, also return a warning."""
-        frequent = torch.bincount(codes).max().item() / len(codes)
-        error = (frequent * (1 - frequent) / held_out) ** 0.5
+        accuracy = best.warm_up_accuracy
+        warning = chance_warning("The network", accuracy, codes, held_out)
         facts = {
             "rows": f"{len(codes):,}",
             "classes": f"{len(self.classes_)}",
             "method": self.method,
             "network": best.name,
-            "accuracy on given labels of held-out rows": f"{best.warm_up_accuracy:.1%}",
+            "accuracy on given labels of held-out rows": f"{accuracy:.1%}",
         }
-        if best.warm_up_accuracy > frequent + _CLEARLY * error:
-            return True, (), facts
-        text = (
-            f"The network predicts {best.warm_up_accuracy:.1%} of the given labels of {held_out} "
-            f"held-out rows; always naming the most frequent one would predict {frequent:.1%}. "
-            "Nothing is flagged, since a network at chance says nothing of single labels. Try "
-            "better features, more rows or another network."
-        )
-        return False, (text,), facts
+        return warning is None, () if warning is None else (warning,), facts
