@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ptd_ext.ops.functional import noisy_posterior
+from ptd_ext.train.config.own_data import networks_for, schedule_for, validation_share
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import Inputs, Problem, Scale
 from ptd_ext.train.engine.logger import Log
@@ -22,15 +22,6 @@ from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.transition.model import PartTransition
 
 __all__ = ["Trained", "candidate_networks", "fitting_settings", "split_rows", "train_network"]
-
-_STEPS = 3000  # optimiser steps that small networks need
-_EPOCHS = (10, 100)  # the least and the most
-_BATCHES = (16, 512)
-_LR = 1e-3  # for Adam
-_LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger steps
-_VALIDATION = 200  # rows that model selection needs, if there are enough
-_SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
-_MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
 
 
 @dataclass(frozen=True)
@@ -78,13 +69,8 @@ class _EpochLines(Log):
 
 def candidate_networks(shape: torch.Size) -> tuple[str, ...]:
     """The networks worth trying for samples of this shape."""
-    if len(shape) == 1:
-        return ("linear", "mlp")
-    side = max(shape[1:])
-    if side <= _SMALL_IMAGE:
-        return ("lenet5",)
-    if side <= _MIDDLE_IMAGE:
-        return ("resnet18",)
+    if found := networks_for(shape):
+        return found
     raise ValueError(
         f"X holds images of {shape[1]} × {shape[2]} pixels, on which no network is trained from "
         "random weights by default: it would take hours and do badly. Give feature_extractor, a "
@@ -97,29 +83,15 @@ def fitting_settings(
     samples: int, *, method: str, network: str, parts: int, epochs: int | None, seed: int
 ) -> Settings:
     """Return settings with a schedule that suits from a hundred to a million rows."""
-    batch = 2 ** round(math.log2(max(1, samples / 32)))
-    batch = int(min(max(batch, _BATCHES[0]), _BATCHES[1]))
-    if epochs is None:
-        epochs = round(_STEPS * batch / max(1, samples))
-        epochs = min(max(epochs, _EPOCHS[0]), _EPOCHS[1])
     return Settings(
         dataset="npz",
         noise="none",
         method=method,
         network=network,
         parts=parts,
-        epochs=epochs,
-        warm_up_epochs=epochs,
-        revision_epochs=max(1, epochs // 3),
-        batch_size=batch,
-        optimiser="adam",
-        lr=_LINEAR_LR if network == "linear" else _LR,
-        schedule="linear",
-        decay_from=0.5,
-        late_beta1=0.9,
-        select="likelihood",
         seed=seed,
         progress=False,
+        **schedule_for(samples, network, epochs),
     )
 
 
@@ -128,7 +100,7 @@ def split_rows(
 ) -> tuple[Tensor, Tensor]:
     """Split positions into training and validation; each class keeps a row to train on."""
     if share is None:
-        share = min(0.3, max(0.1, _VALIDATION / max(1, len(codes))))
+        share = validation_share(len(codes))
     generator = torch.Generator().manual_seed(seed)
     held_out = []
     for label in range(classes):

@@ -1,0 +1,61 @@
+"""Defaults for the user's own data: networks, schedules and splits that suit their size and kind.
+
+:class:`ptd_ext.PTDClassifier` and `ptd-ext train` take them from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["networks_for", "schedule_for", "validation_share"]
+
+_STEPS = 3000  # optimiser steps that small networks need
+_EPOCHS = (10, 100)  # the least and the most
+_BATCHES = (16, 512)
+_LR = 1e-3  # for Adam
+_LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger steps
+_VALIDATION = 200  # samples that model selection needs, if there are enough
+_SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
+_MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
+
+
+def networks_for(shape: Sequence[int]) -> tuple[str, ...]:
+    """The networks worth trying for samples of this shape, the simplest first.
+
+    There is none for large images: training on them from random weights takes hours and does
+    badly, so that a network must be named, or features of a pretrained one given.
+    """
+    if len(shape) == 1:
+        return ("linear", "mlp")
+    side = max(shape[1:])
+    if side <= _SMALL_IMAGE:
+        return ("lenet5",)
+    return ("resnet18",) if side <= _MIDDLE_IMAGE else ()
+
+
+def schedule_for(samples: int, network: str, epochs: int | None = None) -> dict[str, Any]:
+    """Settings of a schedule that suits from a hundred to a million training samples."""
+    batch = 2 ** round(math.log2(max(1, samples / 32)))
+    batch = int(min(max(batch, _BATCHES[0]), _BATCHES[1]))
+    if epochs is None:
+        epochs = round(_STEPS * batch / max(1, samples))
+        epochs = min(max(epochs, _EPOCHS[0]), _EPOCHS[1])
+    return {
+        "epochs": epochs,
+        "warm_up_epochs": epochs,
+        "revision_epochs": max(1, epochs // 3),
+        "batch_size": batch,
+        "optimiser": "adam",
+        "lr": _LINEAR_LR if network == "linear" else _LR,
+        "schedule": "linear",
+        "decay_from": 0.5,
+        "late_beta1": 0.9,
+        "select": "likelihood",
+    }
+
+
+def validation_share(samples: int) -> float:
+    """The share of samples to hold out for model selection: 0.1, more where they are few."""
+    return min(0.3, max(0.1, _VALIDATION / max(1, samples)))
