@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ClassBarrier", "ClassPrior"]
+__all__ = ["ClassBarrier", "ClassPrior", "class_prior_of"]
 
 ClassPrior = Literal["uniform"] | Tensor | None
 
@@ -93,6 +93,20 @@ class ClassBarrier(nn.Module):
         return value, slope
 
 
+def class_prior_of(text: str) -> ClassPrior:
+    """A class prior from a setting: "unknown", "uniform", or shares such as "0.5, 0.3, 0.2"."""
+    if text in ("unknown", "uniform"):
+        return "uniform" if text == "uniform" else None
+    try:
+        shares = [float(share) for share in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            "class_prior must be unknown, uniform, or shares with commas between them; got "
+            f"{text!r}."
+        ) from None
+    return _checked(shares, len(shares))
+
+
 def _checked(given: Any, classes: int) -> Tensor | None:
     if given is None:
         return None
@@ -104,7 +118,7 @@ def _checked(given: Any, classes: int) -> Tensor | None:
     if prior.shape != (classes,):
         raise ValueError(f"class_prior must be [{classes}]; got {list(prior.shape)}.")
     total = prior.sum().item()
-    if not (abs(total - 1) < 1e-3 and (prior >= 0).all()):
+    if not (abs(total - 1) < 1e-3 and (prior >= 0).all()):  # NaN fails both
         raise ValueError(
             "class_prior must be probabilities with sum 1; the smallest is "
             f"{prior.min().item():.6g} and the sum {total:.6g}."

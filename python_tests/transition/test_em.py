@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import ptd_ext
 from ptd_ext.transition.barrier import ClassBarrier
@@ -73,6 +74,35 @@ def test_gradient_is_that_of_the_value():
     # The mean of a small batch is a running one, for which the gradient is not that of the value.
     logits, labels = logits.repeat(6, 1).requires_grad_(), labels.repeat(6)
     assert torch.autograd.gradcheck(lambda z: em(z, labels), logits)
+
+
+class NoCopies(TorchDispatchMode):
+    """Raise for a copy between devices."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        tensors = torch.utils._pytree.tree_leaves((args, kwargs, found))
+        devices = {x.device for x in tensors if isinstance(x, torch.Tensor) and x.dim()}
+        assert len(devices) < 2, f"{function} copies between {devices}"
+        return found
+
+
+@pytest.mark.parametrize("prior", [None, "uniform"])
+@pytest.mark.parametrize("n", [60, 7])
+def test_a_step_does_not_wait_for_the_device(prior, n):
+    """Tensors on the meta device have no values, so that code that reads one raises."""
+    _, labels = batch(n)
+    options = {"classes": 5, "class_prior": prior}
+    em = ptd_ext.TransitionEM(labels, 0.3, **options).to("meta")
+    logits = torch.empty(n, 5, device="meta", requires_grad=True)
+    labels = labels.to("meta")
+    barrier = ClassBarrier(torch.full((5,), 0.2), prior).to("meta")
+    with NoCopies():
+        for _ in range(2):
+            em(logits, labels).backward()
+        barrier(logits).backward()
+        with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+            em.joint.sum().item()
 
 
 def test_recovers_the_matrix_and_the_classes():

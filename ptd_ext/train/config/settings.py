@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from ptd_ext.train.config.bounds import check_bounds
+from ptd_ext.transition.barrier import class_prior_of
 from ptd_ext.transition.fit import RIDGE
 
 __all__ = ["SECTIONS", "Settings", "describe"]
@@ -164,8 +165,7 @@ class Settings:
     class_prior: str = _setting(
         "unknown",
         "transition",
-        "EM-F, PTD-L: what is known of the shares of the clean classes",
-        ("unknown", "uniform"),
+        "EM-F, PTD-L: shares of the clean classes; unknown, uniform, or numbers: 0.5,0.3,0.2",
     )
     barrier: float = _setting(
         1.0, "transition", "EM-F, PTD-L: weight of the term that keeps classes alive, prior unknown"
@@ -254,6 +254,7 @@ class Settings:
             if choices and value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
         check_bounds(self)
+        class_prior_of(self.class_prior)
 
     def replace(self, **changes: Any) -> Settings:
         """A copy with some settings changed."""

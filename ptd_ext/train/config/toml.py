@@ -61,6 +61,8 @@ def _checked(name: str, value: Any, source: str) -> Any:
         raise ValueError(f"{source}: {name} must be at most {_MAX_NUMBER}; got a larger number.")
     if kind is float and type(value) is int:
         return float(value)
+    if name == "class_prior" and isinstance(value, list):
+        return ", ".join(map(str, value))  # the shares, as the flag takes them
     if kind in (tuple[int, ...], tuple[float, ...]):
         number = int if kind == tuple[int, ...] else float
         if isinstance(value, (list, tuple)) and all(

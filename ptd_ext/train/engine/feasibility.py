@@ -9,8 +9,10 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import Problem
 from ptd_ext.train.methods.base import Stage
 from ptd_ext.train.methods.dmi import DeterminantInformation
+from ptd_ext.train.methods.learned_transition import Counting
 from ptd_ext.train.methods.registry import stages_of
 from ptd_ext.train.methods.small_loss import MentorNet, floor_of, kept_share
+from ptd_ext.transition.barrier import class_prior_of
 
 __all__ = ["check_one_sample", "feasible_stages", "smallest_batch"]
 
@@ -29,6 +31,8 @@ def feasible_stages(settings: Settings, problem: Problem) -> list[Stage]:
                 f"dmi_batch_size must be at least the number of classes, {problem.classes}: the "
                 f"determinant of fewer samples is always 0; got {stage.batch_size}."
             )
+        if isinstance(stage, Counting):
+            _check_prior(settings, problem)
         if isinstance(stage, MentorNet):
             _check_rate(settings, problem)
             _check_share(settings, min(stage.batch_size, problem.train_size))
@@ -40,6 +44,16 @@ def _with_known_rate(settings: Settings, problem: Problem) -> Settings:
     if problem.asked_rate is not None or problem.realised_rate is None:
         return settings
     return settings.replace(rate=min(problem.realised_rate, 0.99))
+
+
+def _check_prior(settings: Settings, problem: Problem) -> None:
+    """Raise if the class prior is of another number of classes."""
+    prior = class_prior_of(settings.class_prior)
+    if isinstance(prior, Tensor) and len(prior) != problem.classes:
+        raise ValueError(
+            f"class_prior must have {problem.classes} shares, one per class of {problem.name}; got "
+            f"{len(prior)}."
+        )
 
 
 def _check_rate(settings: Settings, problem: Problem) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
@@ -14,7 +12,7 @@ from ptd_ext.train.engine.state import TransitionEstimate
 from ptd_ext.train.methods.base import Batch, Stage, StageContext
 from ptd_ext.train.methods.transition import Loss, Through
 from ptd_ext.train.methods.transition_estimate import say_estimate
-from ptd_ext.transition.barrier import ClassBarrier
+from ptd_ext.transition.barrier import ClassBarrier, class_prior_of
 from ptd_ext.transition.em import TransitionEM
 from ptd_ext.transition.learned_parts import fit_learned_parts
 from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transition
@@ -69,7 +67,7 @@ class Counting(Stage):
             problem.train_labels,
             outputs.noise_rate.item(),
             classes=problem.classes,
-            class_prior=None if s.class_prior == "unknown" else "uniform",
+            class_prior=class_prior_of(s.class_prior),
             barrier=s.barrier,
             prior_weight=s.prior_weight,
             base=outputs.neighbour_transition,
@@ -125,7 +123,7 @@ class ThroughLearned(Through):
         super().begin(context)
         labels, classes = context.problem.train_labels, context.problem.classes
         shares = labels.bincount(minlength=classes).float().cpu() / len(labels)
-        prior: Literal["uniform"] | None = None if s.class_prior == "unknown" else "uniform"
+        prior = class_prior_of(s.class_prior)
         self.barrier = ClassBarrier(shares, prior, weight=s.barrier, prior_weight=s.prior_weight)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:

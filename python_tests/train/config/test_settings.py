@@ -14,6 +14,7 @@ from ptd_ext.train.config.toml import (
     write_config,
     write_settings,
 )
+from ptd_ext.transition.barrier import class_prior_of
 
 
 def parse(*arguments):
@@ -51,6 +52,18 @@ def test_a_file_of_settings_comes_back_the_same(tmp_path):
     assert "[optimiser]" in (tmp_path / "settings.toml").read_text()
     write_config({"rate": 0.2, "method": "CE"}, tmp_path / "few.toml")
     assert read_config(tmp_path / "few.toml") == {"rate": 0.2, "method": "CE"}
+
+
+def test_a_class_prior_is_a_word_or_shares(tmp_path):
+    path = tmp_path / "config.toml"
+    for text in ("class_prior = [0.5, 0.25, 0.25]", 'class_prior = "0.5,0.25,0.25"'):
+        path.write_text(text)
+        prior = class_prior_of(resolve(read_config(path), {}).class_prior)
+        assert prior.tolist() == [0.5, 0.25, 0.25]
+    given = parse("--class-prior", "0.5,0.25,0.25")
+    assert class_prior_of(resolve({}, given).class_prior).tolist() == [0.5, 0.25, 0.25]
+    assert class_prior_of(Settings().class_prior) is None
+    assert class_prior_of("uniform") == "uniform"
 
 
 def test_layers():
@@ -117,6 +130,10 @@ def test_a_missing_file_gets_a_sentence(tmp_path):
         ("max_importance", float("inf")),
         ("joint_epochs", 0),
         ("validation", 0.0),
+        ("class_prior", "known"),
+        ("class_prior", "0.5,0.6"),
+        ("class_prior", "1.5,-0.5"),
+        ("class_prior", "nan,nan"),
     ],
 )
 def test_a_wrong_value_gets_a_sentence(name, value):

@@ -52,6 +52,7 @@ def error_of(command, values, out, capsys):
         ("CE", {"threads": 100000}, "threads must be at most"),
         ("Co-teaching", {"noise": "none", "against": "CE"}, "forget_rate must be given"),
         ("CE", {"against": "C"}, "method must be one of CE"),
+        ("EM-F", {"class_prior": "0.5,0.5"}, "class_prior must have 4 shares, one per class"),
     ],
 )
 def test_train_checks_before_the_first_step(

@@ -21,6 +21,7 @@ def clusters(tmp_path_factory):
         ("NN-F", {}),
         ("EM-F", {"count_base": "neighbours"}),
         ("EM-F", {"class_prior": "uniform"}),
+        ("EM-F", {"class_prior": "0.25,0.25,0.25,0.25"}),
     ],
 )
 def test_one_matrix(clusters, tmp_path, capsys, method, changes):
