@@ -1,5 +1,5 @@
 // Every tuning constant of the kernels. None has been measured on a GPU: they are chosen for an
-// occupancy of one half (benchmarks/occupancy.py checks that) and for vector loads.
+// occupancy of one half (python_tests/occupancy checks that) and for vector loads.
 #pragma once
 
 #include "common/launch.h"

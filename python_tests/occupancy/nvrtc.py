@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-CUDA = Path(__file__).resolve().parents[1] / "csrc" / "cuda"
+CUDA = Path(__file__).resolve().parents[2] / "csrc" / "cuda"
 ARCH = "70"
 
 

@@ -1,7 +1,7 @@
 """Registers, shared memory and occupancy of every CUDA kernel on a V100, without a GPU.
 
     pip install -c constraints.txt ".[cuda-check]"
-    python benchmarks/occupancy.py [--csv benchmarks/results/occupancy_sm70.csv] [--only REGEX]
+    python python_tests/occupancy/run.py [--csv FILE] [--only REGEX]
 
 The launchers themselves say which kernels they launch: python_tests/emulator makes all their
 launches, over classes, parts, types and slack, without running them. NVRTC 12 compiles just these
@@ -13,18 +13,20 @@ below one half, a kernel that nothing launches, or too many of them, is a failur
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import torch
-from measure import write_csv
-from nvrtc import ARCH, CUDA, assemble, choose_file, compile_to_ptx, defined_kernels
 
-sys.path.insert(0, str(CUDA.parents[1] / "python_tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from emulator.all_launches import all_launches
+
+from occupancy.nvrtc import ARCH, CUDA, assemble, choose_file, compile_to_ptx, defined_kernels
 
 MOST_KERNELS, MOST_INSTANTIATIONS = 30, 100
 
@@ -120,8 +122,6 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="also write the table to this file")
     parser.add_argument("--only", default="", help="regular expression of kernel names")
     arguments = parser.parse_args()
-    from emulator.all_launches import all_launches
-
     torch.set_num_threads(1)  # for small products, whose threads would wait for each other
     launches = {k: v for k, v in all_launches().items() if re.search(arguments.only, k)}
     sources = {p: p.read_text() for p in sorted(CUDA.rglob("*.cu*")) if p.suffix in (".cu", ".cuh")}
@@ -137,7 +137,10 @@ def main() -> None:
         faults += row.faults()
     print(table(rows))
     if arguments.csv:
-        write_csv(arguments.csv, [asdict(row) for row in rows])
+        with arguments.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [f.name for f in fields(Usage)], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(map(asdict, rows))
     print(f"\n{len(defined)} kernels, {len(launches)} instantiations, for sm_{ARCH}")
     if not arguments.only:
         launched = {name.split("<")[0] for name in launches}

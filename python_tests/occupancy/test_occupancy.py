@@ -1,12 +1,11 @@
-"""benchmarks/occupancy.py finds kernels where they are defined, and what is wrong with them."""
+"""The occupancy check finds kernels where they are defined, and what is wrong with them."""
 
-import importlib
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+from occupancy import nvrtc
+from occupancy.run import Usage, usages
 
 HEADER = """
 #pragma once
@@ -38,16 +37,9 @@ KERNEL = "apply<float, Doubled<float> >"
 
 
 @pytest.fixture
-def load(monkeypatch):
-    """Imports a script of benchmarks/, beside which its helpers lie."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
-
-
-@pytest.fixture
-def sources(load, monkeypatch, tmp_path):
+def sources(monkeypatch, tmp_path):
     """Kernels in folders, in place of csrc/cuda."""
-    monkeypatch.setattr(load("nvrtc"), "CUDA", tmp_path)
+    monkeypatch.setattr(nvrtc, "CUDA", tmp_path)
     for name, text in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -55,8 +47,7 @@ def sources(load, monkeypatch, tmp_path):
     return {path: path.read_text() for path in sorted(tmp_path.rglob("*.cu*"))}
 
 
-def test_kernels_are_found_where_their_arguments_are_known(load, sources, tmp_path):
-    nvrtc = load("nvrtc")
+def test_kernels_are_found_where_their_arguments_are_known(sources, tmp_path):
     assert nvrtc.defined_kernels(nvrtc.full_text(tmp_path / "column/apply.cu")) == ["one", "apply"]
     assert nvrtc.choose_file(KERNEL, sources) == tmp_path / "column/apply.cu"
     assert nvrtc.choose_file("one", sources) == tmp_path / "column/apply.cu"
@@ -71,8 +62,8 @@ def test_kernels_are_found_where_their_arguments_are_known(load, sources, tmp_pa
     find_spec("nvidia") is None or find_spec("nvidia.cuda_nvrtc") is None,
     reason='needs pip install ".[cuda-check]"',
 )
-def test_instantiations_that_are_named_are_compiled(load, sources, tmp_path):
-    rows = load("occupancy").usages(tmp_path / "column/apply.cu", [KERNEL, "one"])
+def test_instantiations_that_are_named_are_compiled(sources, tmp_path):
+    rows = usages(tmp_path / "column/apply.cu", [KERNEL, "one"])
     assert {(row.kernel, row.bound) for row in rows} == {(KERNEL, 128), ("one", 32)}
     assert all(0 < row.registers < 32 and not row.faults()[:-1] for row in rows)
 
@@ -91,13 +82,13 @@ def test_instantiations_that_are_named_are_compiled(load, sources, tmp_path):
         (16, 1024, 128, 48 * 1024, 4),
     ],
 )
-def test_active_warps(load, registers, static, block, dynamic, warps):
-    usage = load("occupancy").Usage("kernel", 1024, registers, static, stack=0, spills=0)
+def test_active_warps(registers, static, block, dynamic, warps):
+    usage = Usage("kernel", 1024, registers, static, stack=0, spills=0)
     assert usage.active_warps(block, dynamic) == warps
 
 
-def test_the_worst_launch_is_taken(load):
-    usage = load("occupancy").Usage("kernel", 128, 32, 0, stack=0, spills=0)
+def test_the_worst_launch_is_taken():
+    usage = Usage("kernel", 128, 32, 0, stack=0, spills=0)
     usage.take_worst({(128, 0): (10, 20), (128, 64 * 1024): (100, 20)})
     assert (usage.dynamic_shared, usage.classes, usage.occupancy) == (64 * 1024, 100, 0.062)
     assert usage.faults() == ["kernel reaches an occupancy of 6% only, at (C, R) = (100, 20)"]
@@ -111,8 +102,8 @@ def test_the_worst_launch_is_taken(load):
         ("bound", 64, "kernel has 128 threads, of which __launch_bounds__ allows 64"),
     ],
 )
-def test_faults_get_a_sentence(load, field, value, complaint):
-    usage = load("occupancy").Usage("kernel", 128, 32, 0, stack=0, spills=0)
+def test_faults_get_a_sentence(field, value, complaint):
+    usage = Usage("kernel", 128, 32, 0, stack=0, spills=0)
     usage.take_worst({(128, 0): (10, 20)})
     assert usage.faults() == []
     setattr(usage, field, value)
