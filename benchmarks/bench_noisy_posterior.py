@@ -130,7 +130,6 @@ def main() -> None:
             print(f"{size!s:>17} {kind:<10}{slack:<6}{ratios}{note}", flush=True)
             table += [row | about for row in rows]
     write_csv(arguments.out, table, keep=lambda row: int(row["classes"]) not in chosen)
-    print(f"Written to {arguments.out}")
 
 
 if __name__ == "__main__":

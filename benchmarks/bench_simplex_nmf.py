@@ -11,19 +11,18 @@ mixtures of non-negative parts.
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import nmf_peers
 import numpy as np
 import torch
-from measure import machine, write_csv
+from measure import in_turns, machine, parser_for, peak_resident, write_csv
 from torch import Tensor
 
 from ptd_ext import SimplexNMF
@@ -53,18 +52,6 @@ def mixtures(rows: int) -> Tensor:
     weights = (2 * torch.randn(rows, PARTS, generator=generator)).softmax(-1)
     noise = 0.1 * torch.randn(rows, FEATURES, generator=generator)
     return (weights @ basis + noise).clamp_(min=0)
-
-
-def in_turns(steps: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each step, after one call that does not count."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(repeats + 1):
-        for name, step in steps.items():
-            begin = time.perf_counter()
-            step()
-            if turn:
-                times[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def report(what: str, seconds: dict[str, float], errors: dict[str, float]) -> Iterator[dict]:
@@ -201,20 +188,12 @@ def fit_file(file: str) -> None:
     print(seconds, peak_resident(), model.reconstruction_err_**2)
 
 
-def peak_resident() -> int:
-    """Peak bytes of this process alone; getrusage would start from those of its parent."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_for(__doc__, "simplex_nmf_cpu.csv")
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--big-rows", type=int, default=1_000_000, help="of the memory map")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--fit-file", help=argparse.SUPPRESS)
-    default = Path(__file__).parent / "results" / "simplex_nmf_cpu.csv"
-    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
     arguments = parser.parse_args()
     if arguments.fit_file:
         return fit_file(arguments.fit_file)
@@ -231,7 +210,6 @@ def main() -> None:
     about["scikit_learn"] = sklearn.__version__
     sizes = {"rows": arguments.rows, "features": FEATURES, "parts": PARTS}
     write_csv(arguments.out, [sizes | row | about for row in rows])
-    print(f"Written to {arguments.out}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ own time alone with one thread. The caller offers torch as many threads as there
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import statistics
@@ -18,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import machine, write_csv
+from measure import machine, parser_for, write_csv
 
 FACTORISE = """
 import sys, time, torch, ptd_ext
@@ -67,10 +66,8 @@ def seconds(job: str, threads: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_for(__doc__, "threads_cpu.csv")
     parser.add_argument("--repeats", type=int, default=3)
-    default = Path(__file__).parent / "results" / "threads_cpu.csv"
-    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
     arguments = parser.parse_args()
     cores, rows = os.cpu_count() or 1, []
     for job in JOBS:
@@ -92,7 +89,6 @@ def main() -> None:
                 }
             )
     write_csv(arguments.out, [row | machine() for row in rows])
-    print(f"Written to {arguments.out}")
 
 
 if __name__ == "__main__":

@@ -10,14 +10,11 @@ float32 and under bfloat16 autocast. The contestants take turns.
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import torch
-from measure import machine, write_csv
+from measure import in_turns, machine, parser_for, write_csv
 from profile_training import stage_steps
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -75,19 +72,7 @@ def plain_loops(trainer: Trainer, amp: bool, layout: torch.memory_format) -> dic
     return {"DataLoader": from_loader, "one tensor": from_tensor}
 
 
-def in_turns(contestants: dict[str, Epoch], steps: int, repeats: int) -> dict[str, float]:
-    """The median seconds of each, for so many steps."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(repeats + 1):
-        for name, epoch in contestants.items():
-            begin = time.perf_counter()
-            epoch(steps if turn else min(steps, 3))
-            if turn:
-                times[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(each) for name, each in times.items()}
-
-
-def measure(network: str, data: str, steps: int, repeats: int) -> list[dict]:
+def measure(network: str, data: str, most: int, repeats: int) -> list[dict]:
     rows = []
     kinds = [("float32", False), ("float32", True)]
     if network != "lenet5":
@@ -100,8 +85,12 @@ def measure(network: str, data: str, steps: int, repeats: int) -> list[dict]:
         trainer = Trainer(settings, load_problem(settings), torch.device("cpu"))
         layout = torch.channels_last if channels_last else torch.contiguous_format
         loops = plain_loops(trainer, kind == "bfloat16", layout)
-        count = min(steps, -(-trainer.problem.train_size // BATCH))
-        seconds = in_turns({"ptd_ext": driver(trainer), **loops}, count, repeats)
+        count = min(most, -(-trainer.problem.train_size // BATCH))
+        epochs = {"ptd_ext": driver(trainer), **loops}
+        for epoch in epochs.values():
+            epoch(min(count, 3))
+        steps = {name: partial(epoch, count) for name, epoch in epochs.items()}
+        seconds = in_turns(steps, repeats, warm=True)
         best = min(time_of for name, time_of in seconds.items() if name != "ptd_ext")
         for name, time_of in seconds.items():
             print(f"{network:<10}{kind:<10}{'channels last' if channels_last else 'by channel':<15}"
@@ -122,18 +111,15 @@ def measure(network: str, data: str, steps: int, repeats: int) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_for(__doc__, "training_cpu.csv")
     parser.add_argument("--data", default="", help="folder of the idx files of Fashion-MNIST")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--resnet-steps", type=int, default=2)
-    default = Path(__file__).parent / "results" / "training_cpu.csv"
-    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
     options = parser.parse_args()
     rows = measure("lenet5", options.data, 10**9, options.repeats)
     if options.resnet_steps:
         rows += measure("resnet18", options.data, options.resnet_steps, 2)
     write_csv(options.out, [{**row, "batch": BATCH, **machine()} for row in rows])
-    print(f"Written to {options.out}")
 
 
 if __name__ == "__main__":

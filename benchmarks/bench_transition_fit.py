@@ -21,8 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bench_simplex_nmf import peak_resident
-from measure import machine, write_csv
+from measure import machine, parser_for, peak_resident, write_csv
 from torch import Tensor
 
 import ptd_ext
@@ -136,12 +135,10 @@ def rows(samples: int, file_classes: int) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_for(__doc__, "transition_fit_cpu.csv")
     parser.add_argument("--samples", type=int, default=1_000_000, help="of find_anchors")
     parser.add_argument("--file-classes", type=int, default=1000, help="of the memory map")
     parser.add_argument("--call", help=argparse.SUPPRESS)
-    default = Path(__file__).parent / "results" / "transition_fit_cpu.csv"
-    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
     arguments = parser.parse_args()
     if arguments.call:
         name, values = json.loads(arguments.call)
@@ -151,7 +148,6 @@ def main() -> None:
     sizes = {"parts": PARTS, "anchors": ANCHORS}
     found = rows(arguments.samples, arguments.file_classes)
     write_csv(arguments.out, [sizes | row | about for row in found])
-    print(f"Written to {arguments.out}")
 
 
 if __name__ == "__main__":

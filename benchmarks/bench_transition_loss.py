@@ -190,7 +190,6 @@ def main() -> None:
         print(line((size, slack, kind), summarise(rows)), flush=True)
         table += [row | about for row in rows]
     write_csv(arguments.out, table, keep=lambda row: int(row["classes"]) not in chosen)
-    print(f"Written to {arguments.out}")
 
 
 if __name__ == "__main__":

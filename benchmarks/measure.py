@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import platform
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,9 @@ import torch
 
 import ptd_ext
 from ptd_ext import _C
+from ptd_ext.utils.atomic_files import atomic_file
 
+RESULTS = Path(__file__).parent / "results"
 FEWEST_TURNS = 4  # the least for a step so slow that no more fit into the time
 
 
@@ -41,6 +43,20 @@ def interleaved(steps: dict[str, Callable[[], object]], seconds: float) -> dict[
                 step()
                 times[name].append(1e6 * (time.perf_counter() - start))
     return times
+
+
+def in_turns(
+    steps: dict[str, Callable[[], object]], repeats: int, warm: bool = False
+) -> dict[str, float]:
+    """Median seconds of each step, after one call that does not count unless all are warm."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(warm, repeats + 1):
+        for name, step in steps.items():
+            begin = time.perf_counter()
+            step()
+            if turn:
+                times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def quantiles(times: list[float]) -> tuple[float, float, float]:
@@ -66,6 +82,12 @@ def peak_memory(step: Callable[[], object]) -> int:
     raise RuntimeError("the profiler saw no allocation in five tries")
 
 
+def peak_resident() -> int:
+    """Peak bytes of this process alone; getrusage would start from those of its parent."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
 def machine() -> dict[str, object]:
     """Describe the machine that the figures were measured on."""
     return {
@@ -88,22 +110,24 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def parser_for(doc: str, table: str) -> argparse.ArgumentParser:
+    """A command line with --out, by default a table of results/."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=RESULTS / table, help="the CSV to write")
+    return parser
+
+
 def write_csv(
     path: Path, rows: list[dict[str, object]], keep: Callable[[dict[str, str]], bool] | None = None
 ) -> None:
-    """Write a table atomically: to a temporary name, which is then renamed.
-
-    Rows of the file that `keep` accepts stay, before the new ones.
-    """
+    """Write a table, whole or not at all. Rows of the file that `keep` accepts stay, as first."""
     if keep is not None and path.exists():
         with path.open(newline="") as file:
             rows = [*filter(keep, csv.DictReader(file)), *rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = list(dict.fromkeys(key for row in rows for key in row))
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".csv")
-    with os.fdopen(handle, "w", newline="") as file:
+    with atomic_file(path) as name, open(name, "w", newline="") as file:
         writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    os.chmod(name, 0o644)
-    os.replace(name, path)
+    print(f"Written to {path}")

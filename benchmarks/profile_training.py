@@ -9,7 +9,6 @@ pass does first. Prints a table and writes a CSV.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measure import machine, write_csv
+from measure import machine, parser_for, write_csv
 
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.data.problem import load_problem
@@ -107,13 +106,9 @@ def whole_steps(steps: TrainStep, batches: list[torch.Tensor]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_for(__doc__, "training_step_cpu.csv")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--steps", type=int, default=140, help="at most, of one epoch")
-    results = Path(__file__).parent / "results"
-    parser.add_argument("--out", type=Path, default=results / "training_step_cpu.csv")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +128,6 @@ def main() -> None:
         print(f"{name:<28}{1e6 * seconds:9.0f}{100 * seconds / total:7.1f} %")
         rows.append({"piece": name, "seconds": f"{seconds:.6g}", "share": f"{seconds / total:.4f}"})
     write_csv(options.out, [{**row, **machine()} for row in rows])
-    print(f"Written to {options.out}")
 
 
 if __name__ == "__main__":
