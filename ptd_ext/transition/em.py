@@ -18,6 +18,7 @@ from torch import distributed as dist
 
 from ptd_ext.ops.functional import forward_loss
 from ptd_ext.transition.barrier import ClassBarrier, ClassPrior
+from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.summary import TransitionSummary, summarise
 from ptd_ext.utils.ids import as_labels
 
@@ -33,7 +34,7 @@ class TransitionEM(nn.Module):
 
     Three calls in a loop of one's own::
 
-        em = ptd_ext.TransitionEM(noisy_labels, noise_rate=0.4)
+        em = ptd_ext.TransitionEM(noisy_labels, noise_rate=0.4)  # or from_posterior(…)
         loss = em(network(x), y)        # every step; backward and the optimiser as ever
         print(em.summary())             # in the end, or em.transition, [C, C]
 
@@ -50,9 +51,9 @@ class TransitionEM(nn.Module):
 
     Args:
         noisy_labels: of the whole training set, [N]: N and the shares of the labels.
-        noise_rate: ρ, clamped to 0.02 … 0.8. Take one minus the best accuracy of a network on noisy
-            validation data, or the `noise_rate` of :func:`ptd_ext.neighbour_transition`. A rate
-            that is too high by 0.1 does no harm.
+        noise_rate: ρ, clamped to 0.02 … 0.8. :meth:`from_posterior` finds one. One minus the
+            best accuracy of a network on noisy validation data, and the `noise_rate` of
+            :func:`ptd_ext.neighbour_transition`, are somewhat too high.
         classes: C; by default the largest label plus one.
         class_prior: shares of the clean classes: None for unknown, "uniform", or [C].
         barrier: weight of the term that keeps classes alive where no prior is known.
@@ -109,6 +110,26 @@ class TransitionEM(nn.Module):
         rows = torch.lerp(torch.eye(classes), self.base, self.noise_rate)
         self.register_buffer("joint", shares.cpu()[:, None] * rows)
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    @classmethod
+    def from_posterior(
+        cls, noisy_posterior: Any, noisy_labels: Any, validation_error: float, **options: Any
+    ) -> TransitionEM:
+        """A start that works better, from a network that was trained by cross entropy before.
+
+        The noise rate is the mean of the anchors' and of the error on held-out noisy labels, which
+        err on opposite sides. The base is half the anchors' matrix and half uniform, and all
+        uniform where anchors find that half of the labels are wrong.
+
+        Args:
+            noisy_posterior: P(Ȳ | x) of the training samples by that network, [N, C].
+            noisy_labels: of the training samples, [N].
+            validation_error: the share of held-out noisy labels that the network misses.
+            **options: other arguments of the class.
+        """
+        start = count_start(noisy_posterior, noisy_labels, validation_error)
+        options = {"classes": len(start.base), "base": start.base, **options}
+        return cls(noisy_labels, start.noise_rate, **options)
 
     def forward(self, logits: Tensor, noisy_labels: Tensor, *, ignore_index: int = -100) -> Tensor:
         """The mean loss of a batch, [N, C] logits and [N] labels; in training mode it counts too.

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ptd_ext.transition.count_start import trusted_base
 from ptd_ext.transition.nearest import nearest_neighbours
-from ptd_ext.transition.summary import CLEAR, TransitionSummary, summarise
+from ptd_ext.transition.summary import TransitionSummary, summarise
 from ptd_ext.utils.ids import as_labels, as_rows
 
 __all__ = ["NeighbourTransition", "neighbour_transition"]
@@ -46,15 +47,8 @@ class NeighbourTransition:
     iterations: int
 
     def base(self) -> Tensor:
-        """T as `base` of `TransitionEM`: rows that are not to be trusted are uniform off-diagonal.
-
-        If another entry in the row or the column of a class is almost as large as its diagonal, EM
-        may have taken one class for another.
-        """
-        wrong = self.transition.clone().fill_diagonal_(0.0)
-        clear = self.transition.diagonal() > CLEAR * torch.maximum(wrong.amax(0), wrong.amax(1))
-        uniform = torch.full_like(wrong, 1 / (len(wrong) - 1)).fill_diagonal_(0.0)
-        return torch.where(clear[:, None], self.transition, uniform)
+        """Off-diagonals as `base` of `TransitionEM`: rows not to be trusted are uniform."""
+        return trusted_base(self.transition)
 
     def summary(self) -> TransitionSummary:
         """The noise rate, the diagonal, and how far to trust them."""

@@ -56,8 +56,8 @@ def test_base_leaves_out_rows_that_are_not_clear():
     found = ptd_ext.NeighbourTransition(
         matrix, torch.ones(3) / 3, 0.4, torch.ones(9, 3) / 3, 0.5, 1
     )
-    expected = matrix.clone()
-    expected[0] = torch.tensor([0.0, 0.5, 0.5])  # 0.5 is less than 1.2 · 0.45
+    # Row 0 is uniform, as 0.5 is less than 1.2 · 0.45.
+    expected = torch.tensor([[0.0, 0.5, 0.5], [1 / 3, 0.0, 2 / 3], [1 / 6, 5 / 6, 0.0]])
     torch.testing.assert_close(found.base(), expected)
     em = ptd_ext.TransitionEM([0, 1, 2], 0.3, base=found.base(), base_share=1.0)
     torch.testing.assert_close(em.transition[1], torch.tensor([0.1, 0.7, 0.2]))

@@ -174,10 +174,11 @@ class Settings:
         0.3, "transition", "EM-F, PTD-L: weight of the divergence from a known prior"
     )
     count_base: str = _setting(
-        "uniform",
+        "anchors",
         "transition",
-        "EM-F, PTD-L: what the off-diagonal of T starts from and is drawn to",
-        ("uniform", "neighbours"),
+        "EM-F, PTD-L: what the off-diagonal of T starts from and is drawn to; with anchors, half "
+        "of it or more is uniform",
+        ("anchors", "neighbours", "uniform"),
     )
     count_base_share: float = _setting(
         0.4, "transition", "EM-F, PTD-L: share of count_base in the off-diagonal of T"
@@ -195,10 +196,10 @@ class Settings:
         "PTD-L: least gain of learned parts in held-out likelihood, in standard errors",
     )
     learned_epochs: float = _setting(
-        1 / 3, "transition", "PTD-L: length of the last stage, as a share of epochs"
+        2 / 3, "transition", "PTD-L: length of the last stage, as a share of epochs"
     )
     learned_lr: float = _setting(
-        0.25, "transition", "PTD-L: learning rate of the last stage, in units of lr"
+        0.5, "transition", "PTD-L: learning rate of the last stage, in units of lr; it falls to 0"
     )
 
     forget_rate: float = _setting(

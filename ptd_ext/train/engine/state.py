@@ -79,15 +79,15 @@ class StageOutputs:
         posterior: P(noisy label | x) of the training samples, [N, C], from the warm-up.
         transition: the estimate of T(x).
         soft_labels: soft labels of the training samples, [N, C], from joint optimisation.
-        noise_rate: [], the share of noisy validation labels that the warmed-up network misses.
-        neighbour_transition: T [C, C], estimated from the labels of neighbours.
+        noise_rate: [], held while a matrix is estimated by counts.
+        count_base: off-diagonals that the counts start from, [C, C].
     """
 
     posterior: Tensor | None = None
     transition: TransitionEstimate | None = None
     soft_labels: Tensor | None = None
     noise_rate: Tensor | None = None
-    neighbour_transition: Tensor | None = None
+    count_base: Tensor | None = None
 
     def estimated(self) -> TransitionEstimate:
         """The estimate of T(x), for stages that come after the one that makes it."""

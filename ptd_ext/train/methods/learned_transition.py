@@ -11,15 +11,14 @@ from ptd_ext.train.engine.optim import Schedule
 from ptd_ext.train.engine.state import TransitionEstimate
 from ptd_ext.train.methods.base import Batch, Stage, StageContext
 from ptd_ext.train.methods.transition import Loss, Through
-from ptd_ext.train.methods.transition_estimate import say_estimate
+from ptd_ext.train.methods.transition_estimate import anchor_options, say_estimate
 from ptd_ext.transition.barrier import ClassBarrier, class_prior_of
+from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.em import TransitionEM
 from ptd_ext.transition.learned_parts import fit_learned_parts
 from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transition
 
 __all__ = ["Counting", "ThroughLearned", "ThroughNeighbours"]
-
-_HALF = 0.49  # largest noise rate of two classes: at one half there is nothing to learn
 
 
 class ThroughNeighbours(Through):
@@ -40,7 +39,8 @@ class ThroughNeighbours(Through):
 class Counting(Stage):
     """Train a fresh network by the forward loss through one matrix, which its counts estimate.
 
-    The noise rate is the error rate of the warmed-up network on noisy validation labels.
+    The noise rate is held between that of the warmed-up network's anchors and its error rate on
+    noisy validation labels.
     """
 
     em: TransitionEM
@@ -56,13 +56,9 @@ class Counting(Stage):
     def begin(self, context: StageContext) -> None:
         """Initialise the counts from the base, at the noise rate that the warm-up found."""
         outputs, problem, s = context.outputs, context.problem, self.settings
-        if outputs.noise_rate is None:
-            rate = 1 - context.best.scores.validation_accuracy / 100
-            rate = min(rate, _HALF) if problem.classes == 2 else rate
-            outputs.noise_rate = torch.tensor(rate, device=context.device)
-        if s.count_base == "neighbours" and outputs.neighbour_transition is None:
-            outputs.neighbour_transition = _neighbours(context).base()
-            context.ranks.from_first([outputs.neighbour_transition])
+        if outputs.noise_rate is None or outputs.count_base is None:
+            self._start(context)
+        assert outputs.noise_rate is not None
         self.em = TransitionEM(
             problem.train_labels,
             outputs.noise_rate.item(),
@@ -70,13 +66,30 @@ class Counting(Stage):
             class_prior=class_prior_of(s.class_prior),
             barrier=s.barrier,
             prior_weight=s.prior_weight,
-            base=outputs.neighbour_transition,
+            base=outputs.count_base,
             base_share=s.count_base_share,
             hold_diagonal=s.hold_diagonal,
             window=s.count_window or None,
             # Every rank computes the loss of the whole batch, so that all have the same counts.
             over_ranks=False,
         )
+
+    def _start(self, context: StageContext) -> None:
+        """Find the noise rate to hold and the base, on the first rank for all."""
+        outputs, s = context.outputs, self.settings
+        error = 1 - context.best.scores.validation_accuracy / 100
+        start = count_start(
+            outputs.posterior, context.problem.train_labels, error, **anchor_options(s)
+        )
+        base = start.base
+        if s.count_base == "neighbours":
+            base = _neighbours(context).base()
+        elif s.count_base == "uniform":
+            base = torch.ones_like(base)
+        outputs.noise_rate = torch.tensor(start.noise_rate, device=context.device)
+        outputs.count_base = base.to(context.device)
+        context.ranks.from_first([outputs.noise_rate, outputs.count_base])
+        context.log.say(str(start))
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The forward loss through the current T, which the batch's counts then update."""
@@ -111,7 +124,7 @@ class ThroughLearned(Through):
         self.start = "best"
         self.epochs = max(1, round(settings.epochs * settings.learned_epochs))
         lr = settings.lr * settings.learned_lr
-        self.schedule = Schedule.of(settings, lr=lr, shape="constant")
+        self.schedule = Schedule.of(settings, lr=lr, shape="linear", late_beta1=0.9)
 
     def begin(self, context: StageContext) -> None:
         """Learn the parts with the network frozen, unless that was done before a resume."""

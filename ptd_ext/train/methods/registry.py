@@ -135,10 +135,10 @@ METHODS: dict[str, Method] = {
     "EM-F": Method(
         lambda s: [WarmUp(s), Counting(s)], "class", _ONE_PART, cost=1.2, published=False
     ),
-    "PTD-L": Method(_learned_parts, "parts", cost=1.6, published=False),
-    "PTD-L-R": Method(lambda s: _learned_parts(s, "reweight"), "parts", cost=1.6, published=False),
+    "PTD-L": Method(_learned_parts, "parts", cost=1.9, published=False),
+    "PTD-L-R": Method(lambda s: _learned_parts(s, "reweight"), "parts", cost=1.9, published=False),
     "PTD-L-V": Method(
-        lambda s: [*_learned_parts(s), Revision(s, "forward")], "parts", cost=1.7, published=False
+        lambda s: [*_learned_parts(s), Revision(s, "forward")], "parts", cost=2.0, published=False
     ),
 }
 

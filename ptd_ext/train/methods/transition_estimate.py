@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,13 @@ from ptd_ext.transition.anchors import Anchors, find_anchors
 from ptd_ext.transition.fit import fit_part_transitions
 from ptd_ext.transition.summary import summarise
 
-__all__ = ["estimate_transition", "say_estimate"]
+__all__ = ["anchor_options", "estimate_transition", "say_estimate"]
+
+
+def anchor_options(settings: Settings) -> dict[str, Any]:
+    """The options of `find_anchors` among the settings."""
+    band = settings.anchor_band[0], settings.anchor_band[1]
+    return {"rule": settings.anchor_rule, "band": band, "count": settings.anchor_count}
 
 
 def estimate_transition(context: StageContext, settings: Settings) -> TransitionEstimate:
@@ -39,12 +45,7 @@ def estimate_transition(context: StageContext, settings: Settings) -> Transition
             raise KeyboardInterrupt
         validation_weights = nmf.transform(held_out)
         basis = torch.as_tensor(nmf.components_)
-    anchors = find_anchors(
-        posterior,
-        rule=cast(Any, settings.anchor_rule),
-        band=(settings.anchor_band[0], settings.anchor_band[1]),
-        count=settings.anchor_count,
-    )
+    anchors = find_anchors(posterior, **anchor_options(settings))
     fit = fit_part_transitions(weights, posterior, anchors, ridge=settings.ridge)
     parts = fit.parts.to(posterior.dtype)
     estimate = TransitionEstimate(weights, validation_weights, parts, basis)

@@ -138,7 +138,7 @@ def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(
     state = torch.load(stopped / "checkpoint.pt", weights_only=True)
     assert (state["stage"], state["epoch"], state["step"]) == place
     train(settings, stopped, CPU, resume=True)
-    assert len(calls) == (80 if method == "PTD-R-V" else 70)
+    assert len(calls) == 80
     assert outcome(stopped) == outcome(whole)
 
 

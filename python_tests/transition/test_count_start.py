@@ -1,0 +1,84 @@
+"""The start of running counts: noise rate and base from the posterior of a noisy network."""
+
+import pytest
+import torch
+
+import ptd_ext
+from ptd_ext.transition.count_start import count_start, trusted_base
+
+
+def posterior_of(matrix, samples=3000, seed=0):
+    """P(Ȳ | x) where x tells the clean class, and noisy labels drawn from it."""
+    g = torch.Generator().manual_seed(seed)
+    clean = torch.randint(len(matrix), (samples,), generator=g)
+    posterior = matrix[clean]
+    return posterior, torch.multinomial(posterior, 1, generator=g)[:, 0]
+
+
+def next_class(classes=4, rate=0.4):
+    eye = torch.eye(classes)
+    return (1 - rate) * eye + rate * eye.roll(1, 1)
+
+
+@pytest.mark.parametrize(("error", "rate"), [(0.6, 0.5), (0.44, 0.42), (0.3, 0.3)])
+def test_rate_is_the_mean_of_anchors_and_validation_error(error, rate):
+    """Where held-out labels are missed less often than anchors say, they set the rate."""
+    start = count_start(*posterior_of(next_class()), error)
+    assert start.anchor_rate == pytest.approx(0.4, abs=1e-5)
+    assert start.noise_rate == pytest.approx(rate, abs=1e-5)
+    assert f"held while counting: {rate:.1%} (anchors say 40.0%" in str(start)
+
+
+@pytest.mark.parametrize(("rate", "share"), [(0.3, 0.5), (0.4, 0.5), (0.44, 0.3)])
+def test_base_has_less_of_the_anchors_where_noise_is_strong(rate, share):
+    start = count_start(*posterior_of(next_class(rate=rate)), 0.6)
+    expected = share * torch.eye(4).roll(1, 1) + (1 - share) / 3 * (1 - torch.eye(4))
+    torch.testing.assert_close(start.base, expected)
+
+
+def test_base_is_uniform_where_anchors_find_half_wrong():
+    row = torch.tensor([0.48, 0.3, 0.12, 0.1])
+    matrix = torch.stack([row.roll(label) for label in range(4)])
+    start = count_start(*posterior_of(matrix), 0.6)
+    assert start.anchor_rate == pytest.approx(0.52, abs=1e-5)
+    torch.testing.assert_close(start.base, (1 - torch.eye(4)) / 3)
+
+
+def test_anchor_options_and_arrays():
+    posterior, labels = posterior_of(next_class())
+    start = count_start(posterior.numpy(), labels, 0.5, rule="argmax", count=3)
+    assert start.anchor_rate == pytest.approx(0.4, abs=1e-5)
+
+
+def test_two_classes_keep_a_larger_diagonal():
+    start = count_start(*posterior_of(next_class(2, 0.49)), 0.6)
+    assert start.noise_rate == 0.49
+    posterior, labels = posterior_of(next_class(2, 0.49))
+    ptd_ext.TransitionEM.from_posterior(posterior, labels, 0.6)
+
+
+def test_trusted_base_leaves_out_rows_that_are_not_clear():
+    matrix = torch.tensor([[0.5, 0.45, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]])
+    expected = torch.tensor([[0.0, 0.5, 0.5], [1 / 3, 0.0, 2 / 3], [1 / 6, 5 / 6, 0.0]])
+    torch.testing.assert_close(trusted_base(matrix), expected)
+    # Row 1 is large in the column of class 2, whose own diagonal is hardly larger.
+    matrix = torch.tensor([[0.9, 0.05, 0.05], [0.0, 0.6, 0.4], [0.3, 0.25, 0.45]])
+    assert trusted_base(matrix)[2].tolist() == [0.5, 0.5, 0.0]
+    # Rows without noise have no shape.
+    assert trusted_base(torch.eye(3))[0].tolist() == [0.0, 0.5, 0.5]
+
+
+def test_from_posterior_passes_options_on():
+    posterior, labels = posterior_of(next_class())
+    em = ptd_ext.TransitionEM.from_posterior(posterior, labels, 0.5, base_share=1.0)
+    assert em.noise_rate.item() == pytest.approx(0.45, abs=1e-5)
+    wrong = em.transition.clone().fill_diagonal_(0.0)
+    assert (wrong.argmax(1) == torch.tensor([1, 2, 3, 0])).all()
+
+
+def test_bad_arguments_get_a_sentence():
+    posterior, labels = posterior_of(next_class())
+    with pytest.raises(ValueError, match="validation_error must be from 0 to 1; got 40"):
+        count_start(posterior, labels, 40)
+    with pytest.raises(ValueError, match="noisy_labels must"):
+        count_start(posterior, labels[:-1], 0.4)
