@@ -24,21 +24,19 @@ import torch
 import transition_data
 import transition_noise
 from torch import Tensor
+from transition_peers import ORACLE, Oracle
 from transition_table import append, read, table
 
 from ptd_ext import clean_posterior
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.data.problem import Inputs, Problem, Scale
 from ptd_ext.train.engine.trainer import Trainer
-from ptd_ext.train.methods.base import Batch
-from ptd_ext.train.methods.registry import METHODS, Method
-from ptd_ext.train.methods.transition import CrossEntropy
+from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.transition.summary import summarise
 
 SEEDS = {"choosing": (0, 1, 2), "judging": (100, 101, 102, 103, 104)}
-ORACLE = "true T(x)"
 COMPARED = (
-    "CE", "Co-teaching", "Joint", "Forward-band", "PTD-F", "NN-F", "EM-F", "PTD-L", ORACLE
+    "CE", "ELR", "Co-teaching", "Joint", "Forward-band", "PTD-F", "NN-F", "EM-F", "PTD-L", ORACLE
 )  # fmt: skip
 VALIDATION = 0.1
 
@@ -73,6 +71,8 @@ CELLS = [
     Cell("cifar10", "instance", 0.4),
     Cell("fashion_mnist", "instance", 0.5, "lenet5"),
     Cell("fashion_mnist", "instance", 0.3, "lenet5"),
+    Cell("fashion_mnist", "instance", 0.4, "lenet5"),
+    Cell("fashion_mnist", "symmetric", 0.4, "lenet5"),
     Cell("fashion_mnist", "pairwise", 0.4, "lenet5"),
     Cell("mnist", "instance", 0.5, "lenet5"),
     Cell("svhn", "instance", 0.4, "lenet5"),
@@ -99,20 +99,6 @@ LENET = {
     "ramp_epochs": 3,
 }
 SCHEDULE_SAMPLES = 18_000  # with fewer, epochs are more, so that the steps are as many
-
-
-class Oracle(CrossEntropy):
-    """The forward loss through the true T(x)."""
-
-    columns: Tensor  # [N, C], set before the run
-
-    def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """−log Σᵢ gᵢ T_iȳ(x)."""
-        column = Oracle.columns[batch.ids].clamp(min=1e-8).log()
-        return [(z.logsumexp(1) - (z + column).logsumexp(1)).mean() for z in logits]
-
-
-METHODS[ORACLE] = Method(lambda s: [Oracle(s)])
 
 
 def main(argv: list[str] | None = None) -> None:
