@@ -31,15 +31,17 @@ PTD_INLINE void combine_column(const T* h,       // [R]
     for (int v = 0; v < 4; ++v) finish(i + v * W, W, m[v]);
   }
   for (; i < classes; i += W) {
-    // Two independent chains of additions hide their latency.
     const int64_t n = classes - i;
     Vec<T> even = base ? load(base + i, n) : Vec<T>{}, odd{};
     int64_t j = 0;
-    for (; j + 2 <= parts; j += 2) {
+    // Without a base, two independent chains of additions hide their latency. With slack every
+    // function adds in the same order, or an entry within rounding of zero could be clamped in its
+    // column and not in its row sum.
+    for (; !base && j + 2 <= parts; j += 2) {
       even += h[j] * load(column + j * classes + i, n);
       odd += h[j + 1] * load(column + (j + 1) * classes + i, n);
     }
-    if (j < parts) even += h[j] * load(column + j * classes + i, n);
+    for (; j < parts; ++j) even += h[j] * load(column + j * classes + i, n);
     finish(i, n, even + odd);
   }
 }

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from cuda_cases import batch_of, check_loss, run_loss, run_posterior
+from cuda_cases import batch_of, check_loss, run_loss, run_noisy, run_posterior
 from cuda_cases import check_posterior as check_clean_posterior
 from emulator.harness import compiler
 
@@ -94,6 +94,31 @@ def test_entries_near_zero(size, off):
     batch.slack[0] = off - batch.parts[:, 0].mean(0)
     batch.slack[0, -1] += 0.5
     check_posterior(batch)  # of the slack's gradient rounding may leave out an entry
+
+
+@pytest.mark.parametrize("size", [(10, 20), (14, 3), (40, 4)])
+@pytest.mark.parametrize("left", [0, 1e-5])
+@pytest.mark.parametrize("weight_sum", [1, 1 - 6e-8, 1 - 3e-3, 1 + 3e-3])
+def test_rows_that_cancel_to_rounding(size, left, weight_sum):
+    """The sign of an entry is no better known than its last digit, but rows sum to one.
+
+    Row 1 is next to nothing. A row sum that has an entry which the column has not, or the other
+    way round, would be off by as much as the row is.
+    """
+    c, r = size
+    batch = batch_of(3 * c, c, r, 0.0, seed=13)  # each sample once with every label
+    batch.labels = torch.arange(c).repeat(3)
+    batch.logits = batch.logits[:3].repeat_interleave(c, 0)
+    batch.logits[:, 1] += 8
+    batch.weights = weight_sum * batch.weights[:3].repeat_interleave(c, 0)
+    batch.parts[:] = (batch.parts[:1] + 0.1) / (1 + 0.1 * c)
+    batch.slack[1] = (left - 1) * batch.parts[0, 1] * weight_sum
+    batch.slack[1, -1] += 2e-7
+    loss, _ = run_loss(batch, reduction="none", wanted=())
+    total = loss.neg().exp().view(3, c).sum(1)
+    torch.testing.assert_close(total, torch.ones(3), rtol=0, atol=1e-4)
+    posterior, _ = run_noisy(batch, None, wanted=())
+    torch.testing.assert_close(posterior.sum(1), torch.ones(3 * c), rtol=0, atol=1e-4)
 
 
 @sizes

@@ -196,9 +196,14 @@ def test_ignored_label_right_after_the_last_class(n, c, beyond, slack):
 
 
 @pytest.mark.parametrize("c", CLASSES)
-@pytest.mark.parametrize(("slack", "bad"), [(None, -1), (0.1, 1 << 40)])
+@pytest.mark.parametrize(
+    ("slack", "bad"), [(None, -1), (0.1, 1 << 40), (None, 2**32 + 1), (0.1, 2**32 - 100)]
+)
 def test_bad_label(c, slack, bad):
-    """NaN for that sample, no gradient from it, and the others as they were."""
+    """NaN for that sample, no gradient from it, and the others as they were.
+
+    Cut to 32 bits, the last three would be classes or the label that is ignored.
+    """
     batch = batch_of(20, c, 2, slack)
     good = run_loss(batch, reduction="none", wanted=NAMES)
     wrong = batch.labels.clone()

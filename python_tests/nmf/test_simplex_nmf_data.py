@@ -222,3 +222,28 @@ def test_scikit_learn():
     pipeline = make_pipeline(StandardScaler(), SimplexNMF(4, **OPTIONS))
     weights = pipeline.fit_transform(x)
     np.testing.assert_allclose(pipeline.transform(x), weights, atol=1e-4)
+
+
+@pytest.mark.parametrize("split", [0, 1, 100, 399, 400])
+@pytest.mark.parametrize("n_parts", [2, 20])  # a draw of rows, and all of them
+def test_ranks_choose_among_the_same_rows(split, n_parts):
+    """Every row of the sample comes from the one rank that holds it."""
+    from ptd_ext.nmf._data import open_rows
+    from ptd_ext.nmf._init import sample_rows
+    from ptd_ext.utils.distributed import Ranks
+
+    class Share(Ranks):
+        def __init__(self, first):
+            super().__init__()
+            self.first_index = first
+
+        def first_row(self, count, device):
+            return self.first_index, 400
+
+    x = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    whole = sample_rows(open_rows(x), Ranks(), n_parts, 0)
+    parts = [(x[:split], 0), (x[split:], split)]
+    shares = [sample_rows(open_rows(rows), Share(first), n_parts, 0) for rows, first in parts]
+    assert torch.equal(shares[0] + shares[1], whole)
+    assert whole.shape == ((400, 3) if n_parts == 20 else (len(whole), 3))
+    assert len(whole) > 90

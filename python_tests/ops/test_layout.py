@@ -1,5 +1,8 @@
 """Preparing parts: the layout, and that a changed tensor is never read stale."""
 
+import itertools
+from dataclasses import replace
+
 import pytest
 import torch
 from cases import make_inputs
@@ -54,6 +57,77 @@ def test_any_layout_gives_the_same_bits(size, dtype):
         own = torch.autograd.grad(loss, weights)[0]
         other = ptd_ext.forward_loss(inputs.logits, inputs.labels, weights, prepared)
         assert torch.equal(own, torch.autograd.grad(other, weights)[0])
+
+
+def with_gaps(tensor, dimension):
+    """The same numbers, with NaN between them along one dimension."""
+    wide = torch.stack([tensor, torch.full_like(tensor, torch.nan)], dimension + 1)
+    return wide.flatten(dimension, dimension + 1)[(slice(None),) * dimension + (slice(0, None, 2),)]
+
+
+def layouts_of(tensor):
+    """Every order of the dimensions in memory, with gaps between rows or blocks and without."""
+    axes = range(tensor.dim())
+    for order in itertools.permutations(axes):
+        back = [order.index(axis) for axis in axes]
+        yield tensor.permute(order).contiguous().permute(back)
+        yield with_gaps(tensor.permute(order).contiguous(), 0).permute(back)
+        yield with_gaps(tensor.permute(order).contiguous(), 1).permute(back)
+
+
+OPERATORS = [
+    lambda i: ptd_ext.forward_loss(*i.arguments, reduction="none"),
+    lambda i: ptd_ext.clean_posterior(*i.arguments),
+    lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+]
+
+
+def assert_same_results(given, contiguous):
+    for operator in OPERATORS:
+        results = []
+        for inputs in (given, contiguous):
+            value = operator(inputs)
+            outer = torch.linspace(-1, 2, value.numel(), dtype=value.dtype).view(value.shape)
+            results.append([value, *torch.autograd.grad(value, inputs.leaves(), outer)])
+        for found, wanted in zip(*results, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+# As many parts as classes, where two strides are easily taken for each other.
+each_size = pytest.mark.parametrize("size", [(9, 4, 4), (9, 5, 3), (9, 33, 2)], ids=str)
+each_slack = pytest.mark.parametrize("slack", [None, 0.02])
+
+
+@each_size
+@each_slack
+def test_every_order_of_dimensions_and_gaps(size, slack):
+    inputs = make_inputs(*size, slack=slack)
+    matrices = [None] if slack is None else list(layouts_of(inputs.slack.detach()))
+    for parts, matrix in itertools.zip_longest(layouts_of(inputs.parts.detach()), matrices):
+        assert torch.equal(parts, inputs.parts)
+        given = replace(inputs, parts=parts.requires_grad_())
+        if matrix is not None:
+            given = replace(given, slack=matrix.requires_grad_())
+        assert_same_results(given, inputs)
+
+
+@each_size
+@each_slack
+def test_expanded_dimensions(size, slack):
+    """A dimension of stride zero beside every order of the others."""
+    inputs = make_inputs(*size, slack=slack)
+    for axis, order in itertools.product(range(3), itertools.permutations(range(3))):
+        back = [order.index(k) for k in range(3)]
+        moved = inputs.parts.detach().permute(order).contiguous()
+        parts = moved.narrow(axis, 0, 1).expand_as(moved).permute(back)
+        given = replace(inputs, parts=parts.requires_grad_())
+        if slack is not None:
+            matrix = inputs.slack.detach().narrow(axis % 2, 0, 1).expand_as(inputs.slack)
+            turned = inputs.slack.detach().t().narrow(axis % 2, 0, 1).expand_as(inputs.slack).t()
+            given = replace(given, slack=(turned if order[0] else matrix).requires_grad_())
+        # A tensor with stride zero has its gradient summed by torch where it is one of its own.
+        contiguous = given.map(lambda t: t.detach().contiguous().requires_grad_())
+        assert_same_results(given, contiguous)
 
 
 @pytest.mark.parametrize("prepare", [False, True])

@@ -296,12 +296,36 @@ def test_tiny_parts_without_smoothing(loss, size, device):
     torch.testing.assert_close(posterior, logits.softmax(-1))
 
 
-def test_label_out_of_range_names_sample_and_label():
-    inputs = make_inputs(9, 4, 2, grad=False)
-    for label in (4, -1, 2**40):
-        labels = inputs.labels.clone()
-        labels[6] = label
-        with pytest.raises(RuntimeError, match=rf"noisy_labels\[6\] is {label}; .* 0 to 3"):
-            ptd_ext.forward_loss(inputs.logits, labels, *inputs.transition)
-        with pytest.raises(RuntimeError, match=rf"clean_posterior: noisy_labels\[6\] is {label}"):
-            ptd_ext.clean_posterior(inputs.logits, labels, *inputs.transition)
+# Cut to 32 bits, the last five would be a class, the label that is ignored, or a class.
+BAD_LABELS = [4, -1, 2**40, 2**32 + 1, -(2**32), 2**32 - 100, -(2**63)]
+
+
+@pytest.mark.parametrize("label", BAD_LABELS)
+@pytest.mark.parametrize("slack", [None, 0.01])
+def test_label_out_of_range_names_sample_and_label(label, slack):
+    inputs = make_inputs(9, 4, 2, slack=slack, grad=False)
+    inputs.labels[6] = label
+    with pytest.raises(RuntimeError, match=rf"noisy_labels\[6\] is {label}; .* 0 to 3"):
+        ptd_ext.forward_loss(*inputs.arguments)
+    with pytest.raises(RuntimeError, match=rf"clean_posterior: noisy_labels\[6\] is {label}"):
+        ptd_ext.clean_posterior(*inputs.arguments)
+
+
+@each_device
+@each_loss
+@pytest.mark.parametrize("ignored", [2**32 + 2, 2**40, -(2**32)])
+def test_all_digits_of_the_ignored_label_count(loss, ignored, device):
+    """The class that has the same low half is a class like any other."""
+    inputs = make_inputs(9, 4, 2, ignored=False, device=device)
+    inputs.labels[::2] = ignored % 2**32
+    inputs.labels[3] = ignored
+    options = {"reduction": "none", **loss.options}
+    value = loss.fused(*inputs.arguments, ignore_index=ignored, **options)
+    kept = torch.arange(9, device=device) != 3
+    expected = loss.defined(
+        inputs.logits[kept], inputs.labels[kept], inputs.weights[kept], inputs.parts, **options
+    )
+    torch.testing.assert_close(value[kept], expected)
+    assert value[3] == 0
+    posterior = ptd_ext.clean_posterior(*inputs.arguments, ignore_index=ignored)
+    torch.testing.assert_close(posterior[3], inputs.logits[3].softmax(-1))

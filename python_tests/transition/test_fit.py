@@ -247,13 +247,51 @@ def test_diagnose_warns_of_rows_that_are_not_identified():
     assert caught[0].filename == __file__
     assert report.identified == [True, False, True, False]
     assert report.rank == [6, 5, 6, 1]
-    assert report.condition[1] == math.inf
+    assert [math.isinf(condition) for condition in report.condition] == [False, True, False, True]
     assert report.effective_rank[3] == pytest.approx(1, abs=1e-4)
     assert str(report).count("not identified") == 2
     without = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=0)
     assert without.kkt_residual.max() < 1e-9
     with pytest.warns(UserWarning, match="one of many solutions was taken"):
         without.diagnose()
+
+
+def test_classes_with_different_numbers_of_anchors():
+    """Each class has the fit and the diagnosis that it has among classes of its own size."""
+    weights, posterior, anchors, _ = planted(4, 3, 40, noise=0.1)
+    counts = (40, 3, 17, 1)
+    anchors = [ids[:count] for ids, count in zip(anchors, counts, strict=True)]
+    for ridge in (0.01, 2.0):
+        fit = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=ridge)
+        assert fit.counts == counts
+        with pytest.warns(UserWarning, match=r"1 of 4 classes .* 3 \(1\)\."):
+            report = fit.diagnose()
+        assert report.anchors == list(counts)
+        for label, ids in enumerate(anchors):
+            alike = ptd_ext.fit_part_transitions(weights, posterior, [ids] * 4, ridge=ridge)
+            torch.testing.assert_close(fit.parts[:, label], alike.parts[:, label])
+            torch.testing.assert_close(fit.residual[label], alike.residual[label])
+            mix = weights[ids]
+            error = (mix @ fit.parts[:, label] - posterior[ids]).square().sum(1).mean().sqrt()
+            torch.testing.assert_close(fit.residual[label], error)
+            assert report.rank[label] == torch.linalg.matrix_rank(mix)
+
+
+@pytest.mark.parametrize(("count", "rank"), [(1000, 1), (10, 2)])
+def test_directions_within_rounding_are_none(count, rank):
+    """Weights of float32 are known to 6e-8, and the more anchors there are the less that says."""
+    g = torch.Generator().manual_seed(0)
+    apart = torch.randn(2 * count, 1, generator=g, dtype=torch.float64)
+    apart[count:] *= 1e-6
+    weights = (0.5 + torch.cat([apart, -apart], 1)).float()
+    posterior = torch.full((2 * count, 2), 0.5)
+    anchors = [torch.arange(count), torch.arange(count, 2 * count)]
+    fit = ptd_ext.fit_part_transitions(weights, posterior, anchors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = fit.diagnose()
+    assert report.rank == [2, rank]
+    assert [math.isinf(condition) for condition in report.condition] == [False, rank == 1]
 
 
 def test_bad_arguments():

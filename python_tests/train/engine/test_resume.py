@@ -1,5 +1,6 @@
 """Interrupted runs end where uninterrupted ones do, to the last bit."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -140,6 +141,50 @@ def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(
     train(settings, stopped, CPU, resume=True)
     assert len(calls) == 80
     assert outcome(stopped) == outcome(whole)
+
+
+def test_stopped_twice_and_at_the_very_end(clusters, tmp_path, monkeypatch):
+    """Records, times and the last epoch's scores come through two stops, one after training."""
+    from ptd_ext.train.engine.signals import Stopped
+    from ptd_ext.train.engine.trainer import Trainer
+
+    whole, out = tmp_path / "whole", tmp_path / "stopped"
+    # The best epoch is not the last one.
+    settings = quick_settings(clusters, method="CE", lr=0.5)
+    result = train(settings, whole, CPU)
+    assert result["test_accuracy_last"] != result["test_accuracy"]
+    stop_at(monkeypatch, 13, 9)
+    for resume in (False, True):
+        with pytest.raises(Stopped):
+            train(settings, out, CPU, resume=resume)
+    state = torch.load(out / "checkpoint.pt", weights_only=True)
+    assert (state["epoch"], state["step"]) == (2, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_result", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(settings, out, CPU, resume=True)
+    before = torch.load(out / "checkpoint.pt", weights_only=True)["seconds"]
+    result = train(settings, out, CPU, resume=True)
+    assert outcome(out) == outcome(whole)
+    seconds = [json.loads(line)["seconds"] for line in (out / "metrics.jsonl").open()]
+    assert result["seconds"] == before > sum(seconds)
+
+
+def stop_at(monkeypatch, *counts):
+    """SIGTERM in front of the steps of these numbers, each counted from the one before."""
+    from ptd_ext.train.engine import train_step
+
+    step, left = train_step.TrainStep.step, list(counts)
+
+    def signalled(self, *arguments):
+        if left:
+            left[0] -= 1
+            if left[0] == 0:
+                left.pop(0)
+                signal.raise_signal(signal.SIGTERM)
+        step(self, *arguments)
+
+    monkeypatch.setattr(train_step.TrainStep, "step", signalled)
 
 
 def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
