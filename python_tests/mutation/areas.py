@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-QUICK = ["-m", "not slow"]
 OPERATORS = [
     "python_tests/sanitizers/test_every_kernel.py",
     "python_tests/ops/test_extreme_numbers.py",
@@ -14,6 +13,7 @@ OPERATORS = [
     "python_tests/ops/test_transition_loss.py",
     "python_tests/ops/test_layout.py",
     "python_tests/ops/test_many_classes.py",
+    "python_tests/ops/test_errors.py",
     "python_tests/fuzz/test_operators.py",
 ]
 SIMPLEX = [
@@ -25,62 +25,106 @@ SIMPLEX = [
 
 @dataclass(frozen=True)
 class Area:
+    """Mutants are given to `tests`, without those marked slow, and with `--slow` to `slow`."""
+
+    group: str  # whose score it counts for
     files: list[str]  # globs
-    tests: list[str]  # arguments of pytest, those first that are quick to fail
+    tests: list[str]  # those first that are quick to fail
+    slow: list[str] = field(default_factory=list)
+    count: int = 5  # mutants to draw
     compiled: bool = False  # part of the CPU operators
+    all_are_slow: bool = False  # the tests are marked slow
+
+
+def _cuda(folders: list[str], tests: list[str], slow: list[str], count: int) -> Area:
+    files = [f"csrc/cuda/{folder}/*.{ext}" for folder in folders for ext in ("cu", "cuh", "h")]
+    return Area(
+        "csrc/cuda",
+        files,
+        [f"python_tests/cuda/test_cuda_{test}.py" for test in tests],
+        [f"python_tests/cuda/test_cuda_{test}.py" for test in slow],
+        count,
+        all_are_slow=True,
+    )
+
+
+def _python(name: str, *tests: str, slow: tuple[str, ...] = (), count: int = 5) -> Area:
+    return Area(
+        "ptd_ext",
+        [f"ptd_ext/{name}"],
+        [f"python_tests/{test}" for test in tests],
+        [f"python_tests/{test}" for test in slow],
+        count,
+    )
 
 
 AREAS = {
-    "math": Area(["csrc/math/*.h"], [*SIMPLEX, *OPERATORS, *QUICK], compiled=True),
+    "math": Area("csrc/math", ["csrc/math/*.h"], [*SIMPLEX, *OPERATORS], count=25, compiled=True),
     "cpu": Area(
-        ["csrc/cpu/**/*.h", "csrc/cpu/**/*_cpu.cpp"], [*OPERATORS, *SIMPLEX, *QUICK], compiled=True
+        "csrc/cpu",
+        ["csrc/cpu/**/*.h", "csrc/cpu/**/*_cpu.cpp"],
+        [*OPERATORS, *SIMPLEX],
+        ["python_tests/ops/test_many_classes.py", "python_tests/fuzz/test_operators.py"],
+        count=30,
+        compiled=True,
     ),
-    "cuda_losses": Area(
-        ["csrc/cuda/column/*.cuh", "csrc/cuda/gradients/*.cu*"],
-        [
-            "python_tests/cuda/test_cuda_extreme_numbers.py",
-            "python_tests/cuda/test_cuda_loss_edges.py",
-            "python_tests/cuda/test_cuda_losses.py",
-            "python_tests/cuda/test_cuda_clean_posterior.py",
-        ],
+    "cuda_losses": _cuda(
+        ["column", "gradients"],
+        ["extreme_numbers", "clean_posterior", "losses"],
+        ["loss_edges", "loss_order"],
+        9,
     ),
-    "cuda_row_sums": Area(
-        ["csrc/cuda/row_sums/*.cu*"],
-        [
-            "python_tests/cuda/test_cuda_row_sums.py",
-            "python_tests/cuda/test_cuda_clamped_entries.py",
-        ],
+    "cuda_row_sums": _cuda(["row_sums"], ["clamped_entries", "row_sums"], [], 6),
+    "cuda_posterior": _cuda(["matrix"], ["noisy_posterior"], [], 4),
+    "cuda_simplex": _cuda(
+        ["simplex"], ["simplex_projection", "project_transition", "simplex_weights"], [], 4
     ),
-    "cuda_posterior": Area(
-        ["csrc/cuda/matrix/*.cu*"],
-        ["python_tests/cuda/test_cuda_noisy_posterior.py", "-k", "not most_parts"],
+    "cuda_common": _cuda(
+        ["common"], ["extreme_numbers", "simplex_projection", "operators"], ["losses"], 2
     ),
-    "cuda_simplex": Area(
-        ["csrc/cuda/simplex/*.cu*"],
-        [
-            "python_tests/cuda/test_cuda_simplex_projection.py",
-            "python_tests/cuda/test_cuda_project_transition.py",
-            "python_tests/cuda/test_cuda_simplex_weights.py",
-        ],
+    "ops": _python("ops/*.py", "ops", "fuzz/test_operators.py", count=6),
+    "modules": _python("nn.py", "ops/test_nn.py", "ops/test_torch_integration.py", count=2),
+    "nmf": _python("nmf/*.py", "nmf", "fuzz/test_estimators.py", slow=("nmf",), count=6),
+    "noise": _python("noise/*.py", "noise", count=4),
+    "transition": _python(
+        "transition/*.py",
+        "transition",
+        "fuzz/test_estimators.py",
+        slow=("transition",),
+        count=10,
     ),
-    "ops": Area(
-        ["ptd_ext/ops/*.py"],
-        ["python_tests/ops", "python_tests/fuzz/test_operators.py", *QUICK],
+    "label_issues": _python("label_issues/**/*.py", "label_issues", count=8),
+    "engine": _python(
+        "train/engine/*.py",
+        "train/engine",
+        "train/methods",
+        slow=("train/engine/test_resume.py", "train/engine/test_training_ranks.py"),
+        count=9,
     ),
-    "nmf": Area(["ptd_ext/nmf/*.py"], ["python_tests/nmf", *QUICK]),
-    "noise": Area(["ptd_ext/noise/*.py"], ["python_tests/noise", *QUICK]),
-    "transition": Area(
-        [
-            "ptd_ext/transition/anchors.py",
-            "ptd_ext/transition/fit.py",
-            "ptd_ext/transition/metrics.py",
-            "ptd_ext/transition/model.py",
-            "ptd_ext/transition/_simplex_least_squares.py",
-        ],
-        ["python_tests/transition", *QUICK],
+    "methods": _python(
+        "train/methods/*.py", "train/methods", "train/engine/test_training_ranks.py", count=6
     ),
-    "train": Area(
-        ["ptd_ext/train/engine/*.py", "ptd_ext/train/methods/*.py"],
-        ["python_tests/train/engine", "python_tests/train/methods", *QUICK],
+    "data": _python("train/data/**/*.py", "train/data", "fuzz/test_fuzz_files.py", count=6),
+    "config": _python(
+        "train/config/*.py",
+        "train/config",
+        "train/engine/test_impossible_settings.py",
+        "train/commands",
+        count=3,
+    ),
+    "commands": _python("train/commands/*.py", "train/commands", "train/engine", count=3),
+    "networks": _python("train/networks/*.py", "train/networks", count=3),
+    "reproduce": _python("train/reproduce/*.py", "train/reproduce", count=5),
+    "utils": _python(
+        "utils/*.py",
+        "utils",
+        "noise",
+        "train/engine",
+        "fuzz/test_fuzz_files.py",
+        slow=("nmf", "transition", "train/engine/test_training_ranks.py"),
+        count=4,
+    ),
+    "diagnostics": _python(
+        "diagnostics/*.py", "package/test_selftest.py", "package/test_install.py", count=2
     ),
 }

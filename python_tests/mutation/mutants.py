@@ -30,10 +30,13 @@ RULES = {
         "= True": "= False", "= False": "= True", " not in ": " in ", " if not ": " if ",
     },
 }  # fmt: skip
+# Margins and tolerances, which become zero. A constant of C++ is dropped where it is used.
+MARGINS = re.compile(r"\bk\w*(Tolerance|Rounding|Margin)\b|\b\d+(\.\d+)?e-\d+\b|[-+] 1\b(?![.\w])")
 # Whole lines that may be dropped: barriers, and state that is put back.
 DROPPED = re.compile(
     r"^\s*(__sync(threads|warp)\(.*\);|__threadfence\(\);"
-    r"|\S*(load_state_dict|set_rng_state|restore\w*|setstate|seek|flush)\(.*\))\s*$"
+    r"|\S*(load_state_dict|set_rng_state|_?restore\w*|setstate|seek|flush|copy_|train|eval|clear)"
+    r"\(.*\)|self\.\w+ = \w*(state|saved|kept|before)\b.*)\s*$"
 )
 # Changes of these lines show in time or memory, in texts, or not at all.
 NO_BEHAVIOUR = re.compile(
@@ -110,6 +113,9 @@ def mutants_of(root: Path, path: Path) -> Iterator[Mutant]:
         if DROPPED.match(code):
             after = "pass" if path.suffix == ".py" else ";"
             yield Mutant(file, "statement", line, number, 0, line, after)
+        for found in MARGINS.finditer(code):
+            after = "0" if found[0][0] not in "+-" else f"{found[0][0]} 0"
+            yield Mutant(file, "margin", line, number, found.start() - indent, found[0], after)
         for rule, changes in RULES.items():
             for before, after in changes.items():
                 for found in re.finditer(re.escape(before), code):
@@ -123,11 +129,13 @@ def choose(root: Path, globs: list[str], count: int, seed: int) -> list[Mutant]:
     for path in sorted(path for glob in globs for path in root.glob(glob)):
         for mutant in mutants_of(root, path):
             found[mutant.rule].append(mutant)
-    for mutants in found.values():
+    rules = list(found.values())
+    generator.shuffle(rules)
+    for mutants in rules:
         generator.shuffle(mutants)
     chosen: list[Mutant] = []
-    while len(chosen) < count and any(found.values()):
-        for mutants in found.values():
+    while len(chosen) < count and any(rules):
+        for mutants in rules:
             if mutants and len(chosen) < count:
                 # A file that has been drawn less often comes first.
                 drawn = [mutant.file for mutant in chosen]

@@ -3,6 +3,8 @@
 python python_tests/mutation/run.py                    # all areas, some hours on two cores
 python python_tests/mutation/run.py cpu --count 30     # one area
 python python_tests/mutation/run.py --only survived    # again what survived in results.csv
+python python_tests/mutation/run.py --only survived --slow    # and with the slow tests
+python python_tests/mutation/run.py --report           # the table of scores of results.csv
 
 Mutants are made of a copy of the repository, built where they must be, and given to the tests of
 their area, up to the first that fails. The outcomes are in results.csv; a survivor is either noted
@@ -18,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -30,9 +33,8 @@ import ptd_ext
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-COUNTS = {"math": 14, "cpu": 24, "ops": 8, "nmf": 8, "noise": 8, "transition": 10, "train": 14}
-CUDA_COUNT = 4
-SECONDS = 1200  # then a mutant counts as killed: it does not end
+# A mutant that takes this many times as long as the sources, and so much more, does not end.
+PATIENCE, SECONDS = 5, 300
 
 # An editable install would otherwise be found first.
 SITE = """import sys
@@ -45,16 +47,8 @@ class Copy:
 
     def __init__(self, root: Path, compiled: bool):
         self.root = root
-        tracked = [
-            "git",
-            "-C",
-            ROOT,
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ]
+        self.seconds: dict[tuple[str, ...], float] = {}  # of tests on the sources as they are
+        tracked = ["git", "-C", ROOT, "ls-files", "-z", "-co", "--exclude-standard"]
         for name in subprocess.check_output(tracked, text=True).split("\0"):
             if name and (ROOT / name).is_file():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +63,9 @@ class Copy:
             for library in Path(ptd_ext._C.__file__).parent.glob("*.so"):
                 shutil.copy2(library, root / "ptd_ext")
             return
+        # Half the time of a build, and the same arithmetic.
+        cmake = root / "cmake" / "cpu.cmake"
+        cmake.write_text(cmake.read_text().replace("-O3", "-O1"))
         pybind11 = [sys.executable, "-m", "pybind11", "--cmakedir"]
         folder = subprocess.check_output(pybind11, text=True).strip()
         self._run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DPTD_EXT_CUDA=off",
@@ -84,25 +81,35 @@ class Copy:
             and self._run("cmake", "--install", "build", "--prefix", "package").returncode == 0
         )
 
-    def test(self, area: Area) -> tuple[bool, str]:
+    def test(self, tests: list[str], slow: bool) -> tuple[bool, str]:
         """Run the tests; return if they pass, and the first that fails."""
         pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        pytest += [*tests, "-m", "not cuda" if slow else "not slow"]
+        known = self.seconds.get((*tests,))
+        limit = None if known is None else SECONDS + PATIENCE * known
+        start = time.monotonic()
         try:
-            done = self._run(*pytest, *area.tests, timeout=SECONDS)
+            done = self._run(*pytest, timeout=limit)
         except subprocess.TimeoutExpired:
             return False, "does not end"
+        self.seconds.setdefault((*tests,), time.monotonic() - start)
         failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         first = failed[0].split(" - ")[0] if failed else f"exit code {done.returncode}"
-        return done.returncode == 0, first
+        if "CompileError" in done.stdout:
+            first = "CompileError"
+        return done.returncode in (0, 5), first  # 5: none is left by `not slow`
 
-    def outcome(self, mutant: Mutant, area: Area) -> tuple[str, str]:
+    def test_area(self, area: Area, slow: bool) -> tuple[bool, str]:
+        return self.test(area.slow if slow else area.tests, slow or area.all_are_slow)
+
+    def outcome(self, mutant: Mutant, area: Area, slow: bool) -> tuple[str, str]:
         path = self.root / mutant.file
         kept = path.read_text()
         try:
             mutant.apply(self.root)
             if area.compiled and not self.build():
                 return "does not compile", ""
-            passed, first = self.test(area)
+            passed, first = self.test_area(area, slow)
             if "CompileError" in first:
                 return "does not compile", ""
             return ("survived", "") if passed else ("killed", first)
@@ -112,6 +119,7 @@ class Copy:
     def _run(self, *command: object, timeout: float | None = None):
         environment = os.environ | {"PYTHONPATH": str(self.root / "package")}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= {"PTD_EXT_EMULATOR_CACHE": str(self.root / "emulator_cache")}
         return subprocess.run(
             [str(part) for part in command], cwd=self.root, env=environment, timeout=timeout,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -133,7 +141,17 @@ def read_results(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        why = reason(mutant_of(row))
+        if why and row["outcome"] == "survived":
+            row |= {"outcome": "equivalent", "by": why}
+    return rows
+
+
+def mutant_of(row: dict[str, str]) -> Mutant:
+    numbers = {"number": int(row["number"]), "column": int(row["column"])}
+    return Mutant(**{n: row[n] for n in ("file", "rule", "line", "before", "after")}, **numbers)
 
 
 def write_results(path: Path, rows: list[dict[str, str]]) -> None:
@@ -143,11 +161,24 @@ def write_results(path: Path, rows: list[dict[str, str]]) -> None:
         writer.writerows(sorted(rows, key=lambda row: [row["area"], row["file"], row["line"]]))
 
 
-def score(rows: list[dict[str, str]]) -> str:
-    counts = Counter(row["outcome"] for row in rows)
-    judged = counts["killed"] + counts["survived"]
-    share = counts["killed"] / judged if judged else 0
-    return f"{counts['killed']} of {judged} killed ({share:.0%}), {dict(counts)}"
+def report(rows: list[dict[str, str]]) -> str:
+    """The score of every group: killed of those that are not equivalent."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        for group in (AREAS[row["area"]].group, "all"):
+            counts[group][row["outcome"]] += 1
+    lines = [
+        "| sources | mutants | equivalent | killed | survived | score |",
+        "|---|---|---|---|---|---|",
+    ]
+    for group, of in counts.items():
+        judged = of["killed"] + of["survived"]
+        share = f"{of['killed'] / judged:.0%}" if judged else ""
+        lines.append(
+            f"| {group} | {judged + of['equivalent']} | {of['equivalent']} | {of['killed']} "
+            f"| {of['survived']} | {share} |"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -156,32 +187,35 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="mutants of each area")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="run those again whose outcome in results.csv is this")
+    parser.add_argument("--slow", action="store_true", help="with the slow tests, for survivors")
     parser.add_argument("--copy", type=Path, help="a folder to keep the copy in, for the next run")
     parser.add_argument("--results", type=Path, default=HERE / "results.csv")
+    parser.add_argument("--report", action="store_true", help="print the scores, and run nothing")
     given = parser.parse_args()
+    if given.report:
+        print(report(read_results(given.results)))
+        return
     work: list[tuple[str, Mutant]] = []
     for name in given.area or AREAS:
-        count = given.count or COUNTS.get(name, CUDA_COUNT)
+        count = given.count or AREAS[name].count
         if not given.only:
             chosen = choose(ROOT, AREAS[name].files, count, given.seed)
             work += [(name, mutant) for mutant in chosen]
     for row in read_results(given.results) if given.only else []:
-        if row["outcome"] == given.only and row["area"] in (given.area or AREAS):
-            numbers = {"number": int(row["number"]), "column": int(row["column"])}
-            texts = {n: row[n] for n in ("file", "rule", "line", "before", "after")}
-            work.append((row["area"], Mutant(**texts, **numbers)))
+        has_tests = not given.slow or AREAS[row["area"]].slow
+        if row["outcome"] == given.only and row["area"] in (given.area or AREAS) and has_tests:
+            work.append((row["area"], mutant_of(row)))
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(given.copy or Path(folder), any(AREAS[name].compiled for name, _ in work))
-        for name in dict.fromkeys(name for name, _ in work):
-            passed, first = copy.test(AREAS[name])
-            if not passed:  # every mutant would seem to be killed
-                sys.exit(f"The tests of {name} fail on the sources as they are: {first}.")
+        tried: set[str] = set()
         for name, mutant in work:
-            outcome, by = (
-                ("equivalent", reason(mutant))
-                if reason(mutant)
-                else copy.outcome(mutant, AREAS[name])
-            )
+            area, why = AREAS[name], reason(mutant)
+            if name not in tried:
+                tried.add(name)
+                passed, first = copy.test_area(area, given.slow)
+                if not passed:  # every mutant would seem to be killed
+                    sys.exit(f"The tests of {name} fail on the sources as they are: {first}.")
+            outcome, by = ("equivalent", why) if why else copy.outcome(mutant, area, given.slow)
             row = {"area": name, **asdict(mutant), "outcome": outcome, "by": by}
             row = {key: str(value) for key, value in row.items()}
             key = [row[n] for n in NAMES[:-2]]
@@ -193,7 +227,7 @@ def main() -> None:
             write_results(given.results, [*rows, row])
             print(f"{outcome:16} {mutant.file}: {mutant.line[:80]}  [{mutant.before} -> "
                   f"{mutant.after}]  {by}", flush=True)  # fmt: skip
-    print(score(read_results(given.results)))
+    print(report(read_results(given.results)))
 
 
 if __name__ == "__main__":
