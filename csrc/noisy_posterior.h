@@ -1,5 +1,5 @@
-// noisy_posterior: P(noisy label | x) = T(x)^T g, and its gradients. This file computes them by
-// matrix products, for transitions without slack, on any device.
+// noisy_posterior: P(noisy label | x) = T(x)^T g, and its gradients, by matrix products, on any
+// device.
 //
 // T(x) is linear in the weights h. With the parts seen as one matrix P [R * C, C], whose row (j, i)
 // is row i of part j, and G [N, C] the gradient of the result:
@@ -11,6 +11,10 @@
 // The outer products h_j g_i and D are [N, R * C]; they are formed for a range of samples (or
 // parts) at a time and never held whole. Parts in row layout and in column layout are both views of
 // this matrix; they differ in the strides alone.
+//
+// With slack, CUDA uses the same products for the entries of T(x) + slack that are positive in
+// every sample: g is divided by the row sums, P is zero at all other entries, and the slack is one
+// more part, of weight one. Kernels add the entries that may be clamped.
 #pragma once
 
 #include <algorithm>
@@ -53,70 +57,86 @@ struct TorchContraction {
   }
 };
 
-template <class Contraction = TorchContraction>
-class NoisyPosteriorProduct {
+// The matrix products with P, for factors g [N, C] of any origin.
+template <class Contraction>
+class PartsProduct {
  public:
-  NoisyPosteriorProduct(const Sizes& sizes, const Tensor& logits, const OptionalTensor& weights,
-                        const Tensor& parts)
+  PartsProduct(const Sizes& sizes, const Tensor& factors, const OptionalTensor& weights,
+               const Tensor& parts)
       : samples_(sizes.samples),
         classes_(sizes.classes),
         parts_(sizes.parts),
-        logits_(logits),
+        factors_(factors),
         weights_(weights),
-        given_parts_(parts),
-        matrix_(as_matrix(parts)),
-        softmax_(aten::softmax(logits, parts.scalar_type())) {}
+        matrix_(as_matrix(parts)) {}
 
+  // out_k = sum_ji (h_j g_i) P_jik
   Tensor forward() const {
-    Tensor posterior = empty({samples_, classes_}, softmax_.scalar_type(), logits_);
-    if (samples_ == 0) return posterior;
+    Tensor out = empty({samples_, classes_}, factors_.scalar_type(), factors_);
+    if (samples_ == 0) return out;
     if (!weights_) {
-      aten::mm_out(softmax_, matrix_, posterior);
-      return posterior;
+      aten::mm_out(factors_, matrix_, out);
+      return out;
     }
     const int64_t step = samples_at_a_time();
-    const Tensor buffer = empty({step, width()}, softmax_.scalar_type(), logits_);
+    const Tensor buffer = empty({step, width()}, factors_.scalar_type(), factors_);
     for (int64_t first = 0; first < samples_; first += step) {
       const int64_t count = std::min(step, samples_ - first);
       const Tensor outer = rows(buffer, 0, count);
-      outer_product(weights_of(first, count), rows(softmax_, first, count), outer);
-      aten::mm_out(outer, matrix_, rows(posterior, first, count));
+      outer_product(weights_of(first, count), rows(factors_, first, count), outer);
+      aten::mm_out(outer, matrix_, rows(out, first, count));
     }
-    return posterior;
+    return out;
   }
 
-  FourTensors backward(const Tensor& given_grad, const Needs& needs) const {
-    GradientTensors gradients({samples_, classes_, parts_}, logits_, given_parts_, std::nullopt,
-                              needs);
-    const Tensor grad = torch::stable::contiguous(given_grad);
-    if (needs.parts) parts_gradient(grad, gradients.parts);
-    if (samples_ == 0 || (!needs.logits && !needs.weights)) return gradients.tuple();
-    const ScalarType dtype = softmax_.scalar_type();
-    const Tensor grad_softmax = empty({needs.logits ? samples_ : 0, classes_}, dtype, logits_);
+  // The gradients of factors and weights from G. One that is not asked for is an empty tensor.
+  void contract(const Tensor& grad,                  // G, [N, C], contiguous
+                const Tensor& grad_factors,          // [N, C]
+                const Tensor& grad_weights) const {  // [N, R]
     const Tensor by_class = torch::stable::transpose(matrix_, 0, 1);
     if (!weights_) {
-      aten::mm_out(grad, by_class, grad_softmax);
-    } else {
-      const int64_t step = samples_at_a_time();
-      const Tensor buffer = empty({step, width()}, dtype, logits_);
-      for (int64_t first = 0; first < samples_; first += step) {
-        const int64_t count = std::min(step, samples_ - first);
-        aten::mm_out(rows(grad, first, count), by_class, rows(buffer, 0, count));
-        Contraction()(aten::view(buffer, {count, parts_, classes_}, {width(), classes_, 1}),
-                      weights_of(first, count), rows(softmax_, first, count),
-                      needs.logits ? rows(grad_softmax, first, count) : grad_softmax,
-                      needs.weights ? rows(gradients.weights, first, count) : gradients.weights);
-      }
+      aten::mm_out(grad, by_class, grad_factors);
+      return;
     }
-    if (needs.logits) {
-      const Tensor grad_logits = aten::softmax_backward(grad_softmax, softmax_);
-      if (grad_logits.scalar_type() == logits_.scalar_type()) {
-        gradients.logits = grad_logits;
-      } else {
-        torch::stable::copy_(gradients.logits, grad_logits);
-      }
+    const int64_t step = samples_at_a_time();
+    const Tensor buffer = empty({step, width()}, factors_.scalar_type(), factors_);
+    const auto range = [](const Tensor& gradient, int64_t first, int64_t count) {
+      return gradient.numel() > 0 ? rows(gradient, first, count) : gradient;
+    };
+    for (int64_t first = 0; first < samples_; first += step) {
+      const int64_t count = std::min(step, samples_ - first);
+      aten::mm_out(rows(grad, first, count), by_class, rows(buffer, 0, count));
+      Contraction()(aten::view(buffer, {count, parts_, classes_}, {width(), classes_, 1}),
+                    weights_of(first, count), rows(factors_, first, count),
+                    range(grad_factors, first, count), range(grad_weights, first, count));
     }
-    return gradients.tuple();
+  }
+
+  // dP_jik = sum_n (h_j g_i) G_k
+  void parts_gradient(const Tensor& grad,         // G, [N, C], contiguous
+                      const Tensor& out) const {  // [R, C, C] in column layout
+    const Tensor columns = aten::view(out, {classes_, width()}, {width(), 1});
+    if (samples_ == 0) {
+      torch::stable::zero_(const_cast<Tensor&>(columns));
+      return;
+    }
+    const Tensor by_class = aten::view(grad, {classes_, samples_}, {1, classes_});
+    if (!weights_) {
+      aten::mm_out(by_class, factors_, columns);
+      return;
+    }
+    const int64_t step = parts_at_a_time();
+    const Tensor buffer = empty({samples_ * step * classes_}, factors_.scalar_type(), factors_);
+    for (int64_t first = 0; first < parts_; first += step) {
+      const int64_t count = std::min(step, parts_ - first), wide = count * classes_;
+      const Tensor outer = aten::view(buffer, {samples_, wide}, {wide, 1});
+      const int64_t stride = weights_->stride(1);
+      outer_product(
+          aten::view(*weights_, {samples_, count}, {weights_->stride(0), stride}, first * stride),
+          factors_, outer);
+      aten::mm_out(by_class, outer,
+                   aten::view(columns, {classes_, wide}, {width(), 1}, first * classes_));
+    }
   }
 
  private:
@@ -156,45 +176,57 @@ class NoisyPosteriorProduct {
 
   // out_nji = h_nj g_ni
   static void outer_product(const Tensor& weights,  // [count, parts]
-                            const Tensor& softmax,  // [count, C]
+                            const Tensor& factors,  // [count, C]
                             const Tensor& out) {    // [count, parts * C]
-    const int64_t count = weights.size(0), parts = weights.size(1), classes = softmax.size(1);
+    const int64_t count = weights.size(0), parts = weights.size(1), classes = factors.size(1);
     aten::mul_out(aten::view(weights, {count, parts, 1}, {weights.stride(0), weights.stride(1), 0}),
-                  aten::view(softmax, {count, 1, classes}, {classes, 0, 1}),
+                  aten::view(factors, {count, 1, classes}, {classes, 0, 1}),
                   aten::view(out, {count, parts, classes}, {parts * classes, classes, 1}));
   }
 
-  void parts_gradient(const Tensor& grad, const Tensor& out) const {
-    const Tensor columns = aten::view(out, {classes_, width()}, {width(), 1});
-    if (samples_ == 0) {
-      torch::stable::zero_(const_cast<Tensor&>(columns));
-      return;
+  int64_t samples_, classes_, parts_;
+  Tensor factors_;          // g, [N, C]
+  OptionalTensor weights_;  // h, [N, R], or absent for one part of weight one
+  Tensor matrix_;           // P, [R * C, C]
+};
+
+// The operator without slack: g is the softmax of the logits.
+template <class Contraction = TorchContraction>
+class NoisyPosteriorProduct {
+ public:
+  NoisyPosteriorProduct(const Sizes& sizes, const Tensor& logits, const OptionalTensor& weights,
+                        const Tensor& parts)
+      : sizes_(sizes),
+        logits_(logits),
+        parts_(parts),
+        softmax_(aten::softmax(logits, parts.scalar_type())),
+        product_(sizes, softmax_, weights, parts) {}
+
+  Tensor forward() const { return product_.forward(); }
+
+  FourTensors backward(const Tensor& given_grad, const Needs& needs) const {
+    GradientTensors gradients(sizes_, logits_, parts_, std::nullopt, needs);
+    const Tensor grad = torch::stable::contiguous(given_grad);
+    if (needs.parts) product_.parts_gradient(grad, gradients.parts);
+    if (sizes_.samples == 0 || (!needs.logits && !needs.weights)) return gradients.tuple();
+    const Tensor grad_softmax =
+        empty({needs.logits ? sizes_.samples : 0, sizes_.classes}, softmax_.scalar_type(), logits_);
+    product_.contract(grad, grad_softmax, gradients.weights);
+    if (needs.logits) {
+      const Tensor grad_logits = aten::softmax_backward(grad_softmax, softmax_);
+      if (grad_logits.scalar_type() == logits_.scalar_type()) {
+        gradients.logits = grad_logits;
+      } else {
+        torch::stable::copy_(gradients.logits, grad_logits);
+      }
     }
-    const Tensor by_class = aten::view(grad, {classes_, samples_}, {1, classes_});
-    if (!weights_) {
-      aten::mm_out(by_class, softmax_, columns);
-      return;
-    }
-    const int64_t step = parts_at_a_time();
-    const Tensor buffer = empty({samples_ * step * classes_}, softmax_.scalar_type(), logits_);
-    for (int64_t first = 0; first < parts_; first += step) {
-      const int64_t count = std::min(step, parts_ - first), wide = count * classes_;
-      const Tensor outer = aten::view(buffer, {samples_, wide}, {wide, 1});
-      const int64_t stride = weights_->stride(1);
-      outer_product(
-          aten::view(*weights_, {samples_, count}, {weights_->stride(0), stride}, first * stride),
-          softmax_, outer);
-      aten::mm_out(by_class, outer,
-                   aten::view(columns, {classes_, wide}, {width(), 1}, first * classes_));
-    }
+    return gradients.tuple();
   }
 
-  int64_t samples_, classes_, parts_;
-  Tensor logits_;
-  OptionalTensor weights_;  // [N, R], or absent for one part of weight one
-  Tensor given_parts_;
-  Tensor matrix_;   // [R * C, C]
-  Tensor softmax_;  // [N, C]
+ private:
+  Sizes sizes_;
+  Tensor logits_, parts_, softmax_;
+  PartsProduct<Contraction> product_;
 };
 
 }  // namespace ptd

@@ -139,6 +139,47 @@ def test_empty_rows_are_uniform(c):
     torch.testing.assert_close(out, torch.full_like(out, 1 / c))
 
 
+@pytest.mark.parametrize("c", [6, 40])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.5, -1.0])
+def test_weights_off_the_simplex(c, factor):
+    batch = noisy_batch(7, c, 3, True)
+    batch.slack -= 0.1 / c
+    batch.weights[5] *= factor
+    check_noisy(batch)
+
+
+@pytest.mark.parametrize("c", [6, 40])
+def test_negative_weights(c):
+    batch = noisy_batch(7, c, 3, True)
+    batch.weights[3] = torch.tensor([-3.0, 3.5, 0.5])
+    check_noisy(batch)
+
+
+@pytest.mark.parametrize("c", [6, 40])
+def test_entries_of_every_kind(c):
+    """Never clamped, always clamped, clamped in some samples, zero in some, and zero in all."""
+    batch = noisy_batch(9, c, 3, True)
+    batch.weights[::2] = torch.eye(3)[torch.arange(5) % 3]
+    batch.slack[0] = 0.1
+    batch.slack[1] = -2.0
+    batch.slack[2] = -batch.parts[:, 2].mean(0)
+    batch.slack[3:5] = 0.0
+    batch.parts[:, 4, ::2] = 0.0
+    check_noisy(batch)
+
+
+@pytest.mark.parametrize("c", [6, 40])
+@pytest.mark.parametrize("name", ["weights", "parts", "slack"])
+def test_nan_reaches_the_posterior(c, name):
+    batch = noisy_batch(7, c, 3, True)
+    tensor = getattr(batch, name)
+    tensor[(0,) * tensor.dim()] = torch.nan
+    out, _ = run_noisy(batch, None, wanted=())
+    bad = slice(0, 1) if name == "weights" else slice(None)
+    assert out[bad].isnan().any(1).all()
+    assert name != "weights" or out[1:].isfinite().all()
+
+
 @each_slack
 @pytest.mark.parametrize("c", [6, 40])
 def test_nan_stays_in_its_sample(c, slack):

@@ -2,8 +2,8 @@
 // the logits: float, double, Half or BFloat16; T the accumulation type. N is positive.
 //
 // Few classes of float take one fused kernel each for forward and backward. More classes, and
-// doubles, use torch's matrix products without slack (csrc/noisy_posterior.h); with slack they use
-// the launchers below, from launch_softmax_over_rows on.
+// doubles, use torch's matrix products (csrc/noisy_posterior.h), and with slack the launchers
+// below, from launch_softmax_over_rows on.
 #pragma once
 
 #include "common/device.h"
@@ -11,17 +11,6 @@
 #include "common/tuning.h"
 
 namespace ptd {
-
-// The product of factors [N, B] with a clamped matrix, entry (a, b) of which is
-// max(slack(a, b) + sum_j h_j columns[b][j][a], 0). With b = k and a = i the matrix is T(x) + slack
-// read by column; with rows in place of columns, and slack transposed, it is read by row.
-template <class T>
-struct ClampedProduct {
-  Transition<T> transition;  // its columns are [B, R, A], its slack [A, B]; A = B = C
-  const T* factors;          // [N, B]
-  const T* start;            // [N] to add the product to, or nullptr
-  T* out;                    // [N, A]
-};
 
 #ifndef __CUDACC_RTC__
 
@@ -56,9 +45,6 @@ cudaError_t launch_softmax_over_rows(const Rows<const S>& logits,
                                      Accumulation<S>* scaled,          // [N, C]
                                      Accumulation<S>* uniform,         // [N]
                                      int64_t samples, int64_t classes, cudaStream_t stream);
-
-template <class T>
-cudaError_t launch_clamped_product(const ClampedProduct<T>& product, cudaStream_t stream);
 
 // dz and the factors of dL/dM from row_dots_i = sum_k max(M_ik, 0) grad_k.
 template <class S>

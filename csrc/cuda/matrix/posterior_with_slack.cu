@@ -1,15 +1,15 @@
-// noisy_posterior with slack, for more classes than the fused kernel takes: a few launches with
-// [N, C] numbers between them.
+// noisy_posterior with slack, for more classes than the fused kernel takes: kernels between the
+// matrix products (csrc/noisy_posterior.h) and the sums of clamped entries (row_sums/row_sums.cu).
 //
-//   forward   row_sums -> r   softmax_over_rows -> g / r   clamped_product -> out
-//   backward  clamped_product of the gradient -> r d   noisy_posterior_gradients -> dz, entry, row
+//   forward   row sums -> r   softmax_over_rows -> g / r   product, clamped entries -> out
+//   backward  product and clamped entries of the gradient -> r d
+//             noisy_posterior_gradients -> dz, entry, row
 //
-// softmax_over_rows and noisy_posterior_gradients have a warp per sample; they move N (3 C + 1) and
-// up to N 6 C numbers. In clamped_product a thread has one column a of kPosteriorSamples samples; a
-// block's warps have the same columns, so that three of four warps hit L1.
-// N (2 C + R) numbers must move, R C^2 comes from L2 for every block: N R C^2 multiply-adds.
+// Both kernels have a warp per sample; they move N (3 C + 1) and up to N 6 C numbers.
+#include "common/reductions.cuh"
+#include "common/scalars.cuh"
+#include "math/revision.h"
 #include "matrix/posterior_launchers.h"
-#include "matrix/sample_tile.cuh"
 
 namespace ptd {
 
@@ -60,51 +60,6 @@ __global__ void __launch_bounds__(kPosteriorThreads)
   if (lane_id() == 0) uniform[n] = uniform_mass;
 }
 
-template <class T>
-__global__ void __launch_bounds__(kPosteriorThreads, 8)
-    clamped_product(ClampedProduct<T> product, bool staged) {  // true if h is in shared memory
-  constexpr int kSamples = kPosteriorSamples;
-  PTD_DYNAMIC_SHARED(SampleTile<T>, shared);  // [warps, R]
-  const Transition<T>& transition = product.transition;
-  const int64_t samples = transition.samples;
-  const int classes = transition.classes, parts = transition.parts;
-  const int64_t block_first = int64_t(blockIdx.x) * kPosteriorWarps * kSamples;
-  if (staged) stage_weights(transition, block_first, kPosteriorWarps * kSamples, shared);
-  __syncthreads();
-  const int64_t first = block_first + warp_id() * kSamples;
-  const int a = static_cast<int>(blockIdx.y) * kWarp + lane_id();
-  if (a >= classes || first >= samples) return;
-
-  SampleTile<T> sum = filled_tile(T(0));
-  for (int b = 0; b < classes; ++b) {
-    SampleTile<T> m = filled_tile(transition.slack_at(a, b));
-    const T* matrix = transition.column(b) + a;
-    if (staged) {
-      add_parts(shared + warp_id() * parts, matrix, classes, parts, m);
-    } else {
-      for (int j = 0; j < parts; ++j) {
-#pragma unroll
-        for (int s = 0; s < kSamples; ++s) {
-          if (first + s < samples) {
-            m.of[s] += transition.weight(first + s, j) * matrix[int64_t(j) * classes];
-          }
-        }
-      }
-    }
-#pragma unroll
-    for (int s = 0; s < kSamples; ++s) {
-      if (first + s >= samples) break;
-      sum.of[s] += product.factors[(first + s) * classes + b] * clamp_entry(m.of[s]);
-    }
-  }
-#pragma unroll
-  for (int s = 0; s < kSamples; ++s) {
-    if (first + s >= samples) break;
-    const T start = product.start ? product.start[first + s] : T(0);
-    product.out[(first + s) * classes + a] = start + sum.of[s];
-  }
-}
-
 template <class S>
 __global__ void __launch_bounds__(kPosteriorThreads)
     noisy_posterior_gradients(Rows<const S> logits,                          // [N, C]
@@ -145,18 +100,6 @@ cudaError_t launch_softmax_over_rows(const Rows<const S>& logits, const Accumula
   return cudaGetLastError();
 }
 
-template <class T>
-cudaError_t launch_clamped_product(const ClampedProduct<T>& product, cudaStream_t stream) {
-  const Transition<T>& transition = product.transition;
-  const size_t bytes = size_t(transition.parts) * kPosteriorWarps * sizeof(SampleTile<T>);
-  const bool staged = bytes <= shared_memory_budget(kPosteriorThreads);
-  const dim3 grid(blocks_for(transition.samples, kPosteriorWarps * kPosteriorSamples),
-                  blocks_for(transition.classes, kWarp));
-  PTD_LAUNCH(clamped_product<T>, grid, kPosteriorThreads, staged ? bytes : 0, stream, product,
-             staged);
-  return cudaGetLastError();
-}
-
 template <class S>
 cudaError_t launch_noisy_posterior_gradients(const Rows<const S>& logits,
                                              const Accumulation<S>* row_sums,
@@ -168,8 +111,6 @@ cudaError_t launch_noisy_posterior_gradients(const Rows<const S>& logits,
   return cudaGetLastError();
 }
 
-template cudaError_t launch_clamped_product<float>(const ClampedProduct<float>&, cudaStream_t);
-template cudaError_t launch_clamped_product<double>(const ClampedProduct<double>&, cudaStream_t);
 #define PTD_INSTANTIATE(S)                                                                       \
   template cudaError_t launch_softmax_over_rows<S>(const Rows<const S>&, const Accumulation<S>*, \
                                                    Accumulation<S>*, Accumulation<S>*, int64_t,  \

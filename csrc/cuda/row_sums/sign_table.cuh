@@ -6,7 +6,7 @@
 //
 // A block has kSignTableRows rows i. Its threads run over (k, i) with i fastest, so that loads of
 // the parts use whole sectors. The parts are read twice, the second time from L2 if they fit.
-// 2 (R + 1) C^2 numbers must move, and C^2 slots.
+// 2 (R + 1) C^2 numbers must move, and 2 C^2 slots and indices.
 #pragma once
 
 #include "common/reductions.cuh"
@@ -82,7 +82,9 @@ __global__ void __launch_bounds__(kSignTableThreads, 2)
     }
     const int slot = sign == Sign::kUnknown ? before : classes - 1 - (k - before);
     if (inside) {
-      table.slots[int64_t(k) * classes + i] = 2 * slot + (sign == Sign::kPositive ? 1 : 0);
+      const int positive = sign == Sign::kPositive ? 1 : 0;
+      table.slots[int64_t(k) * classes + i] = 2 * slot + positive;
+      table.indices[int64_t(i) * table.tiles * kRowSumEntries + slot] = 2 * k + positive;
     }
   }
   if (threadIdx.x < kRows && i < classes) table.unknown[i] = unknown;
@@ -96,6 +98,9 @@ __global__ void __launch_bounds__(kSignTableThreads, 2)
       const int64_t tile = int64_t(i) * table.tiles + slot / kRowSumEntries;
       table.entries[(tile * (parts + 1) + j) * kRowSumEntries + slot % kRowSumEntries] = entry;
       if (coded % 2) sum += entry;
+      if (table.positive) {
+        table.positive[(int64_t(k) * (parts + 1) + j) * classes + i] = coded % 2 ? entry : T(0);
+      }
     }
     for (int apart = kRows; apart < kWarp; apart *= 2) {
       sum += __shfl_xor_sync(0xffffffffu, sum, apart);
