@@ -4,7 +4,6 @@
 35 % of the labels wrong, trains with `ptd-ext train`, and reads which labels it doubts.
 """
 
-import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -22,8 +21,9 @@ rows, true_labels = make_classification(
 )
 noise = ptd_ext.pairwise_noise(true_labels, 0.35, seed=0)
 
-# x: float rows [N, D], or images, uint8 or float. y: whole numbers from 0. Without x_test and
-# y_test a random fifth is set apart for testing; its labels are then as noisy as the rest.
+# x: rows [N, D] of numbers, or images, uint8 or float. y: whole numbers from 0, or texts. Without
+# x_test and y_test a random fifth is set apart for testing; its labels are then as noisy as the
+# rest.
 np.savez(
     folder / "table.npz",
     x=rows[:3000].astype(np.float32),
@@ -32,15 +32,16 @@ np.savez(
     y_test=true_labels[3000:],
 )
 
-# In a shell: ptd-ext train --dataset npz --data own_data/table.npz --method PTD-F …
+# In a shell: ptd-ext train --dataset npz --data own_data/table.npz --against CE …
 command = f"train --dataset npz --data {folder}/table.npz --out {folder}/run --no-progress"
-schedule = "--parts 4 --warm-up-epochs 30 --epochs 60 --milestones 40 50"
-flags = f"{command} --method PTD-F --against CE {schedule}".split()
+flags = f"{command} --against CE --test-labels clean".split()
 subprocess.run([sys.executable, "-m", "ptd_ext", *flags], check=True)
 
-# Every training label, the most doubtful first. `sample` is the row of x.
-with open(folder / "run" / "labels.csv", newline="") as file:
-    doubtful = list(csv.DictReader(file))[:300]
-wrong = [int(line["noisy_label"]) != true_labels[int(line["sample"])] for line in doubtful]
-print(f"{sum(wrong)} of the 300 most doubtful labels are wrong")
-print(doubtful[0])
+# Every label, in the order of the file; `id` is the row of x.
+run = ptd_ext.load_run(folder / "run")
+found = run.label_issues
+wrong = found.given_label != true_labels[found.ids]
+doubtful = found.most_doubtful()[:300]
+print(f"{wrong[doubtful].sum()} of the 300 most doubtful labels are wrong")
+print(f"estimated noise rate {found.noise_rate.overall}, true one {wrong.mean():.1%}")
+print("predicted:", run.predict(rows[3000:3005]), "true:", true_labels[3000:3005])

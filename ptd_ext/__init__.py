@@ -65,8 +65,9 @@ from ptd_ext.transition.plot import image_grid, part_images, plot_part_images  #
 from ptd_ext.transition.posteriors import combine_posteriors  # noqa: E402
 from ptd_ext.transition.summary import TransitionSummary  # noqa: E402
 
-if TYPE_CHECKING:  # at run time `__getattr__` imports it, since it needs scikit-learn
+if TYPE_CHECKING:  # at run time `__getattr__` imports these
     from ptd_ext.label_issues.classifier import PTDClassifier
+    from ptd_ext.train.finished_run import load_run
 
 __version__ = build_info()["version"]
 
@@ -99,6 +100,7 @@ __all__ = [
     "image_grid",
     "instance_dependent_noise",
     "load_noise",
+    "load_run",
     "neighbour_transition",
     "noisy_posterior",
     "pairwise_noise",
@@ -116,6 +118,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "load_run":  # the training driver is imported only where it is used
+        from ptd_ext.train.finished_run import load_run
+
+        return load_run
     # The classifier is scikit-learn's kind of estimator; without it the rest works all the same.
     if name != "PTDClassifier":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ptd_ext.train.config.own_data import IMAGE_SIZE
 from ptd_ext.train.data.formats.npy import read_npz
 from ptd_ext.train.data.image_files import ImageFiles
+from ptd_ext.train.data.sets.arrays import NPZ_TEXTS
 from ptd_ext.train.data.sets.image_folder import list_images
 from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import shortened
@@ -21,7 +23,6 @@ __all__ = ["OwnData", "read_own_data"]
 
 _ROW_ARRAYS = ("x", "y", "y_clean")  # of a .npz file; a test part keeps its rows
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_IMAGE_SIZE = 32  # pixels a side that images of a folder are read at, unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def read_own_data(
     """
     path = Path(path)
     if path.is_dir():
-        return _read_folder(path, image_size or _IMAGE_SIZE)
+        return _read_folder(path, image_size or IMAGE_SIZE)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is neither a file nor a folder.")
     if path.suffix == ".npz":
@@ -112,7 +113,7 @@ def _read_folder(path: Path, size: int) -> OwnData:
 
 
 def _read_arrays(path: Path) -> OwnData:
-    arrays, held = read_npz(path, lambda names: names)
+    arrays, held = read_npz(path, lambda names: names, NPZ_TEXTS)
     for name in ("x", "y"):
         if name not in arrays:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,7 +46,12 @@ class TransitionSummary:
 
 @torch.no_grad()
 def summarise(
-    parts: Tensor, class_prior: Tensor, samples: int, weights: Tensor | None = None
+    parts: Tensor,
+    class_prior: Tensor,
+    samples: int,
+    weights: Tensor | None = None,
+    *,
+    names: Sequence[str] | None = None,
 ) -> TransitionSummary:
     """Summarise T(x) = Σⱼ hⱼ Pʲ, or without weights the one matrix that `parts` holds.
 
@@ -54,6 +60,7 @@ def summarise(
         class_prior: shares of the clean classes, [C].
         samples: how many the estimate comes from.
         weights: h(x), [N, R], or some rows of it.
+        names: names of the classes for the sentences; class indices by default.
     """
     parts, prior = parts.double(), class_prior.double() / class_prior.double().sum()
     mean, variation = parts.mean(0), 0.0
@@ -66,15 +73,16 @@ def summarise(
     other = mean.clone().fill_diagonal_(0.0).amax(1)
     doubts = []
     for label in range(len(prior)):
-        count = prior[label].item() * samples
+        count, name = prior[label].item() * samples, names[label] if names else label
         if count < 0.5:
-            doubts.append(f"class {label} has no samples, so that its row is a guess.")
+            doubts.append(f"class {name} has no samples, so that its row is a guess.")
         elif count < _FEW:
-            doubts.append(f"row {label} rests on about {count:.0f} samples.")
+            doubts.append(f"row {name} rests on about {count:.0f} samples.")
         if count >= 0.5 and diagonal[label] < CLEAR * other[label]:
             wrong = int(mean[label].clone().index_fill_(0, torch.tensor(label), 0.0).argmax())
             doubts.append(
-                f"class {label} is said to be labelled {wrong} almost as often as {label} "
+                f"class {name} is said to be labelled {names[wrong] if names else wrong} almost as "
+                f"often as {name} "
                 f"({other[label]:.2f} and {diagonal[label]:.2f}); the two may be confused."
             )
     rate = (prior * (1 - diagonal)).sum().item()

@@ -12,9 +12,11 @@ from ptd_ext.train.commands.errors import report_errors
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config
-from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.data.problem import Problem, load_problem
 from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.experiment_folder import result_name
 from ptd_ext.train.engine.feasibility import feasible_stages
+from ptd_ext.train.engine.network_choice import with_network
 from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.methods.registry import METHODS
 
@@ -60,17 +62,19 @@ def _compare(arguments: argparse.Namespace) -> None:
     config = {} if arguments.config is None else read_config(arguments.config)
     config |= {**flags_given(arguments), "against": ""}
     first = _settings(config, arguments.methods[0], 0, Path())
-    out = arguments.out or Path("runs") / f"compare-{first.dataset}-{first.rate:g}"
+    rate = [f"{first.rate:g}"] if first.noise != "none" else []
+    out = arguments.out or Path("runs") / "-".join(["compare", first.dataset, *rate])
     place = Placement.of(first)
     results: dict[str, list[dict[str, Any]]] = {method: [] for method in arguments.methods}
     for seed in range(arguments.seeds):
         problem = None
         for method in arguments.methods:
-            settings = _settings(config, method, seed, out)
             if problem is None:
-                problem = load_problem(settings)
+                problem = load_problem(_settings(config, method, seed, out))
+                config = with_network(config, problem, place, out / method / "0")
                 for other in arguments.methods:
-                    feasible_stages(_settings(config, other, seed, out), problem)
+                    feasible_stages(_settings(config, other, seed, out, problem), problem)
+            settings = _settings(config, method, seed, out, problem)
             folder = out / method / str(seed)
             result = train(settings, folder, place, resume=True, problem=problem)
             results[method].append(result)
@@ -80,22 +84,28 @@ def _compare(arguments: argparse.Namespace) -> None:
     place.ranks.leave()
 
 
-def _settings(config: dict[str, Any], method: str, seed: int, out: Path) -> Settings:
+def _settings(
+    config: dict[str, Any], method: str, seed: int, out: Path, problem: Problem | None = None
+) -> Settings:
     given = {**config, "method": method, "seed": seed}
     if method in METHODS and METHODS[method].one_matrix:
         given.pop("parts", None)
-    settings = resolve(given, {})
+    sizes: dict[str, Any] = {}
+    if problem is not None:
+        sizes = {"samples": problem.train_size, "shape": problem.sample_shape}
+    settings = resolve(given, {}, **sizes)
     # Methods share the warmed-up network.
     return settings.replace(warm_up_cache=settings.warm_up_cache or str(out / "warm_up"))
 
 
 def _table(results: dict[str, list[dict[str, Any]]]) -> str:
-    lines = ["", f"{'clean test accuracy':<21}{'chosen epoch':>16}{'last epoch':>18}"]
+    title = f"{result_name(next(iter(results.values()))[0], 'test')} accuracy"
+    lines = ["", f"{title:<26}{'chosen epoch':>16}{'last epoch':>18}"]
     for method, runs in results.items():
         columns = [
             _spread([run[n] for run in runs]) for n in ("test_accuracy", "test_accuracy_last")
         ]
-        lines.append(f"{method:<21}{columns[0]:>16}{columns[1]:>18}")
+        lines.append(f"{method:<26}{columns[0]:>16}{columns[1]:>18}")
     return "\n".join(lines)
 
 

@@ -14,8 +14,15 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config, write_config
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.experiment_folder import check_folder, claim, new_folder
+from ptd_ext.train.engine.experiment_folder import (
+    check_folder,
+    claim,
+    new_folder,
+    result_name,
+)
 from ptd_ext.train.engine.feasibility import feasible_stages
+from ptd_ext.train.engine.label_report import REPORT
+from ptd_ext.train.engine.network_choice import with_network
 from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.methods.registry import METHODS
 
@@ -23,7 +30,7 @@ DEFAULT = Path(__file__).parent.parent / "config" / "default.toml"
 GIVEN = "given.toml"
 
 DESCRIPTION = """\
-Train a classifier on noisy labels and test it on clean ones.
+Train a classifier on labels that are partly wrong.
 
 Without any argument: scikit-learn's digits, 40 % of the labels wrong in ways that depend on the
 image, PTD beside plain cross entropy, on the CPU, in some seconds."""
@@ -40,9 +47,10 @@ examples:
 
 A setting comes from the flags, else from --config, else from the method, the preset and the data
 set (in this order), else from its default. The run's folder keeps all of them in settings.toml, a
-record per epoch in metrics.jsonl, a checkpoint, and at the end result.json, the chosen network,
-the learned T(x), and in labels.csv how likely each training label is right, and what it should be.
-Noisy validation data choose the epoch; clean test data only report."""
+record per epoch in metrics.jsonl, a checkpoint, and at the end result.json, the chosen network and
+the learned T(x), which ptd_ext.load_run(folder) reads; in labels.csv how likely each label is right
+and what it should be, for every row of one's own data under its own id; and report.html, a page to
+look at. Validation data choose the epoch; test data only report."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -79,14 +87,19 @@ def _train(arguments: argparse.Namespace) -> None:
     settings = resolve(given, {})
     place = Placement.of(settings)
     problem = load_problem(settings)
+    sizes: dict[str, Any] = {"samples": problem.train_size, "shape": problem.sample_shape}
+    chosen = with_network(given, problem, place, arguments.out if arguments.resume else None)
+    settings = resolve(chosen, {}, **sizes)
     runs = {"": settings}
     if settings.against not in ("", settings.method):
-        runs = {f"against-{settings.against}": _other(given, settings), **runs}
+        runs = {f"against-{settings.against}": _other(chosen, settings, sizes), **runs}
     for mine in runs.values():
         feasible_stages(mine, problem)  # of both, before the first is trained
     if arguments.out is None:
-        name = f"{settings.dataset}-{settings.method}-{settings.rate:g}-{settings.seed}"
-        arguments.out = new_folder(name, place.ranks)
+        # Only noise that is put on the labels is named.
+        rate = [] if problem.asked_rate is None else [f"{problem.asked_rate:g}"]
+        words = [settings.dataset, settings.method, *rate, str(settings.seed)]
+        arguments.out = new_folder("-".join(words), place.ranks)
     out: Path = arguments.out
     for name, mine in runs.items():
         check_folder(mine, out / name, arguments.resume)
@@ -103,6 +116,9 @@ def _train(arguments: argparse.Namespace) -> None:
     if place.ranks.first:
         print(_table(results))
         print(f"in {out}")
+        for page in (out / name / REPORT for name in runs):
+            if page.exists():
+                print(f"which labels are probably wrong: {page}")
     place.ranks.leave()
 
 
@@ -119,12 +135,12 @@ def _config(arguments: argparse.Namespace) -> dict[str, Any]:
     return read_config(arguments.out / GIVEN)
 
 
-def _other(given: dict[str, Any], settings: Settings) -> Settings:
+def _other(given: dict[str, Any], settings: Settings, sizes: dict[str, Any]) -> Settings:
     """The settings of the method to compare with, on the same data."""
     given = {**given, "method": settings.against, "against": ""}
     if settings.against in METHODS and METHODS[settings.against].one_matrix:
         given.pop("parts", None)
-    return resolve(given, {})
+    return resolve(given, {}, **sizes)
 
 
 @contextmanager
@@ -150,10 +166,9 @@ def _begun(
 
 
 def _table(results: list[dict[str, Any]]) -> str:
-    lines = [
-        "",
-        f"{'':<14}clean test accuracy, at the epoch chosen on noisy validation | last epoch",
-    ]
+    test = result_name(results[0], "test")
+    validation = result_name(results[0], "validation")
+    lines = ["", f"{'':<14}{test} accuracy, at the epoch chosen on {validation} | last epoch"]
     lines += [
         f"{r['method']:<14}{r['test_accuracy']:6.2f} %  |  {r['test_accuracy_last']:6.2f} %"
         for r in results

@@ -63,9 +63,9 @@ def check_bounds(settings: Any) -> None:
     """Raise ValueError for a number out of its bounds."""
     if not 0 <= settings.rate < 1:
         raise ValueError(f"rate must be at least 0 and less than 1; got {settings.rate}.")
-    if not 0 < settings.validation < 1:
+    if not 0 <= settings.validation < 1:
         raise ValueError(
-            f"validation must be more than 0 and less than 1; got {settings.validation}."
+            f"validation must be at least 0 and less than 1; got {settings.validation}."
         )
     for name in _POSITIVE:
         if getattr(settings, name) <= 0:

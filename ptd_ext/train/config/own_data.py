@@ -9,13 +9,27 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["networks_for", "schedule_for", "validation_share"]
+__all__ = [
+    "IMAGE_SIZE",
+    "PRETRAINED_SIZE",
+    "SCHEDULE",
+    "networks_for",
+    "other_stages",
+    "schedule_for",
+    "validation_share",
+]
+
+IMAGE_SIZE = 32  # pixels a side that image files are read at, unless told otherwise
+PRETRAINED_SIZE = 224  # those that ImageNet's weights were trained for
+# Settings of a schedule that go together.
+SCHEDULE = ("optimiser", "lr", "weight_decay", "schedule", "milestones", "decay_from", "late_beta1")
 
 _STEPS = 3000  # optimiser steps that small networks need
 _EPOCHS = (10, 100)  # the least and the most
 _BATCHES = (16, 512)
 _LR = 1e-3  # for Adam
 _LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger steps
+_WEIGHT_DECAY = 1e-4
 _VALIDATION = 200  # samples that model selection needs, if there are enough
 _SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
 _MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
@@ -49,10 +63,23 @@ def schedule_for(samples: int, network: str, epochs: int | None = None) -> dict[
         "batch_size": batch,
         "optimiser": "adam",
         "lr": _LINEAR_LR if network == "linear" else _LR,
+        "weight_decay": _WEIGHT_DECAY,
         "schedule": "linear",
         "decay_from": 0.5,
         "late_beta1": 0.9,
         "select": "likelihood",
+    }
+
+
+def other_stages(epochs: int) -> dict[str, Any]:
+    """Settings of the methods with other stages than PTD's, for a main stage of so many epochs."""
+    return {
+        "ramp_epochs": max(1, epochs // 10),
+        "joint_epochs": epochs,
+        "joint_soft_from": epochs // 2,
+        "joint_average": max(1, epochs // 10),
+        "joint_final_epochs": max(1, epochs // 2),
+        "dmi_epochs": max(1, epochs // 3),
     }
 
 

@@ -6,8 +6,17 @@ figures from their reference implementations. "fast" shortens every schedule to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ptd_ext.train.config.own_data import (
+    IMAGE_SIZE,
+    PRETRAINED_SIZE,
+    SCHEDULE,
+    networks_for,
+    other_stages,
+    schedule_for,
+)
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.methods.registry import METHODS
 
@@ -40,9 +49,9 @@ _DATA: dict[str, Layer] = {
         "joint_final_epochs": 10,
         "dmi_epochs": 10,
     },
-    # Labels of the user's own data stay as they are.
-    "npz": {"network": "mlp", "noise": "none"},
-    "image_folder": {"network": "resnet50", "noise": "none", "batch_size": 32},
+    # Labels of the user's own data stay as they are; _own_layer adds what depends on their size.
+    "npz": {"network": "mlp", "noise": "none", "validation": 0.0},
+    "image_folder": {"network": "lenet5", "noise": "none", "validation": 0.0},
 }
 
 _FAST: Layer = {
@@ -86,8 +95,18 @@ _PRESETS: dict[str, tuple[Layer, dict[str, Layer]]] = {
 }
 
 
-def resolve(config: Layer, flags: Layer) -> Settings:
-    """Resolve all settings: defaults, then data set, preset, method, configuration file, flags."""
+def resolve(
+    config: Layer, flags: Layer, *, samples: int | None = None, shape: Sequence[int] = ()
+) -> Settings:
+    """Resolve all settings: defaults, then data set, preset, method, configuration file, flags.
+
+    Args:
+        config: settings of the configuration file.
+        flags: settings of the flags.
+        samples: the number of training samples, where the data are loaded already. With it the
+            network and the fast preset suit the user's own data, npz and image_folder.
+        shape: the shape of one sample.
+    """
     given = {**config, **flags}
     chosen = Settings(
         **{name: given[name] for name in ("dataset", "method", "preset") if name in given}
@@ -98,6 +117,7 @@ def resolve(config: Layer, flags: Layer) -> Settings:
         preset,
         _DATA.get(chosen.dataset, {}),
         by_data.get(chosen.dataset, {}),
+        _own_layer(given, chosen, samples, shape),
         {} if method is None else dict(method.defaults),
         given,
     )
@@ -109,3 +129,40 @@ def resolve(config: Layer, flags: Layer) -> Settings:
             f"parts must be 1 for {chosen.method}, which has one matrix; got {merged['parts']}."
         )
     return Settings(**merged)
+
+
+def _own_layer(given: Layer, chosen: Settings, samples: int | None, shape: Sequence[int]) -> Layer:
+    """Settings that suit the user's own data."""
+    if chosen.dataset not in ("npz", "image_folder"):
+        return {}
+    layer: Layer = {}
+    if chosen.dataset == "image_folder" and given.get("network_weights"):
+        layer["image_size"] = PRETRAINED_SIZE
+    elif chosen.dataset == "image_folder":
+        layer["image_size"] = IMAGE_SIZE
+    if samples is None:
+        return layer
+    network = given.get("network", "auto")
+    if network == "auto":
+        network = layer["network"] = _own_network(given, shape)
+    if chosen.preset == "fast":
+        schedule = schedule_for(samples, network, given.get("epochs"))
+        if any(name in given for name in SCHEDULE):
+            # An optimiser or a learning rate of the user's own belongs to a schedule of his own.
+            schedule = {n: value for n, value in schedule.items() if n not in SCHEDULE}
+        layer |= {**schedule, **other_stages(schedule["epochs"])}
+    return layer
+
+
+def _own_network(given: Layer, shape: Sequence[int]) -> str:
+    if given.get("network_weights"):
+        raise ValueError("network must name the network that network_weights are of; got auto.")
+    found = networks_for(shape)
+    if not found:
+        raise ValueError(
+            f"The images have {shape[1]} × {shape[2]} pixels, on which no network is trained from "
+            "random weights without being asked for: it would take hours and do badly. Give a "
+            "smaller --image-size, such as 32 or 64, or pretrained weights with --network and "
+            "--network-weights; or name a network with --network alone to train it all the same."
+        )
+    return found[0]

@@ -65,13 +65,26 @@ class Settings:
     human_labels: str = _setting(
         "", "data", "which labels of that file: aggre_label, worse_label, random_label1, …"
     )
-    image_size: int = _setting(0, "data", "pixels per side of image files; 0: 224")
+    image_size: int = _setting(
+        0,
+        "data",
+        "pixels per side of image files; 0: 224, or 32 for image_folder without network_weights",
+    )
     word_vectors: str = _setting(
         "", "data", "news: a GloVe text file, or a .npy file beside its .words"
     )
     text_length: int = _setting(0, "data", "news: words of a text; 0: 1000")
     text_headers: str = _setting("", "data", "news: strip, subject or keep header lines")
-    validation: float = _setting(0.1, "data", "share of the noisy training set held out")
+    test_labels: str = _setting(
+        "auto",
+        "data",
+        "whether the test labels are clean, or given like the training labels; auto: clean, except "
+        "those of one's own data without y_clean and without noise put on them",
+        ("auto", "clean", "given"),
+    )
+    validation: float = _setting(
+        0.1, "data", "share of the training set held out; 0: 0.1, more of few samples"
+    )
     seed: int = _setting(0, "data", "seed of the noise, the split, the network and the order")
 
     method: str = _setting("PTD-L", "method", "one of those that `ptd-ext train --list` names")
@@ -245,6 +258,9 @@ class Settings:
     checkpoint_steps: int = _setting(0, "run", "checkpoint every so many steps besides each epoch")
     warm_up_cache: str = _setting("", "run", "folder in which runs share warmed-up networks")
     tensorboard: bool = _setting(False, "run", "write TensorBoard's files too")
+    report: bool = _setting(
+        True, "run", "write report.html, the page that shows which labels are probably wrong"
+    )
     progress: bool = _setting(True, "run", "show progress bars, where the terminal can")
 
     def __post_init__(self) -> None:

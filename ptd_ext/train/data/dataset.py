@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -36,7 +37,7 @@ class DataSet:
         train_inputs: As above.
         train_labels: int64 [N]; clean unless `noisy`.
         test_inputs: Like `train_inputs`.
-        test_labels: int64, clean.
+        test_labels: int64; clean if `clean_test`.
         classes: Labels are 0 … classes − 1.
         class_names: One for every class.
         mean: Mean of each channel over the training images, with uint8 values divided by 255 and
@@ -47,6 +48,13 @@ class DataSet:
         embedding: float32 [V, D], the vectors of the words that tokens mean; row 0 is padding.
         validation: Positions in the training samples of a validation part that the data set itself
             sets apart; None if the trainer is to split one off.
+        train_rows: int64 [N], the rows of the file or listing that the training samples are; None
+            if they are its first N rows, in order.
+        test_rows: The rows that the test samples are, if they are the user's own.
+        test_given: The labels that the test samples came with, if they are the user's own and so
+            are to be judged like those of the training samples.
+        row_names: The user's ids of all rows; None for row numbers or the names of image files.
+        clean_test: Whether `test_labels` are known to be clean.
     """
 
     name: str
@@ -62,6 +70,11 @@ class DataSet:
     clean_labels: Tensor | None = None
     embedding: Tensor | None = None
     validation: Tensor | None = None
+    train_rows: Tensor | None = None
+    test_rows: Tensor | None = None
+    test_given: Tensor | None = None
+    row_names: NDArray[Any] | None = None
+    clean_test: bool = True
 
     def __post_init__(self) -> None:
         if len(self.class_names) != self.classes:

@@ -1,8 +1,7 @@
-"""The data of an experiment: noisy training labels, a noisy validation split, a clean test set."""
+"""The data of an experiment: labels to train on, a validation split of them, a test set."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,103 +12,15 @@ from torch import Tensor
 from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise, symmetric_noise
 from ptd_ext.noise.labels import LabelNoise, load_noise
 from ptd_ext.train import data
+from ptd_ext.train.config.own_data import validation_share
 from ptd_ext.train.config.settings import Settings
+from ptd_ext.train.data.caller_rows import CallerRows
+from ptd_ext.train.data.column_scale import ColumnScale
+from ptd_ext.train.data.inputs import Inputs, Scale, sample_shape
 
-__all__ = ["Inputs", "Problem", "load_data", "load_problem", "make_noise"]
+__all__ = ["Inputs", "Problem", "Scale", "load_data", "load_problem", "make_noise"]
 
-_FILES_LOOKED_AT = 300  # per split, since reading a million takes as long as an epoch
 _NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
-
-
-class Inputs:
-    """Samples of one split, fetched by position: normalised, on the device.
-
-    Images stay uint8 until they are fetched, which takes a quarter of the memory of float32. If the
-    whole split fits on the device it is kept there, and a batch is a gather without a host copy.
-    """
-
-    def __init__(self, stored: Any, positions: Tensor | None, scale: Scale) -> None:
-        if isinstance(stored, Tensor) and positions is not None:
-            stored, positions = stored[positions], None
-        self.stored, self.positions, self.scale = stored, positions, scale
-
-    def __len__(self) -> int:
-        return len(self.stored) if self.positions is None else len(self.positions)
-
-    def to(self, device: torch.device) -> Inputs:
-        """Return a copy with the samples on a device, unless they are files."""
-        stored = self.stored.to(device) if isinstance(self.stored, Tensor) else self.stored
-        return Inputs(stored, self.positions, self.scale)
-
-    @property
-    def device(self) -> torch.device:
-        """The device that ids must be on for a fetch without a host sync."""
-        return self.stored.device if isinstance(self.stored, Tensor) else torch.device("cpu")
-
-    @functools.cached_property
-    def sample_numbers(self) -> int:
-        """How many numbers one sample has."""
-        return _sample_shape(self.stored).numel()
-
-    @property
-    def slow(self) -> bool:
-        """True if a fetch reads files, which is worth prefetching."""
-        return not isinstance(self.stored, Tensor)
-
-    def add_to(self, found: Any) -> None:
-        """Add all samples to a checksum; if they are many files, only some, evenly spaced."""
-        found.update(repr((self.scale.mean, self.scale.std)).encode())
-        if isinstance(self.stored, Tensor):
-            stored = self.stored.cpu().contiguous()
-            found.update(f"{stored.dtype} {list(stored.shape)}".encode())
-            found.update(stored.view(-1).view(torch.uint8).numpy().data)
-            return
-        count = min(len(self), _FILES_LOOKED_AT)
-        few = torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long()
-        for position in (few if self.positions is None else self.positions[few]).tolist():
-            name = self.stored.name(position)
-            contents = (self.stored.root / name).read_bytes()
-            found.update(f"{name} {len(contents)}/".encode() + contents)
-
-    def fetch(self, ids: Tensor, device: torch.device) -> Tensor:
-        """The samples at `ids`, as the network takes them."""
-        ids = ids.to(self.device)
-        if isinstance(self.stored, Tensor):
-            rows = self.stored.index_select(0, ids)
-        else:
-            rows = self.stored[ids if self.positions is None else self.positions[ids]]
-        if device.type == "cuda" and rows.device.type == "cpu":
-            rows = rows.pin_memory()
-        return self.scale(rows.to(device, non_blocking=True))
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Normalises uint8 images to mean 0 and deviation 1 per channel; keeps other samples."""
-
-    mean: tuple[float, ...] | None
-    std: tuple[float, ...] | None
-    channels_last: bool
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        if rows.dim() != 4:
-            return rows.float() if rows.dtype == torch.uint8 else rows
-        layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        whole = rows.dtype == torch.uint8
-        rows = rows.to(torch.float32, memory_format=layout)
-        if self.mean is None or self.std is None:
-            return rows
-        unit = 255.0 if whole else 1.0
-        if len(self.mean) == 1:
-            return rows.sub_(unit * self.mean[0]).mul_(1 / (unit * self.std[0]))
-        mean = _by_channel(self.mean, unit, rows.device)
-        return rows.sub_(mean).div_(_by_channel(self.std, unit, rows.device))
-
-
-@functools.lru_cache(maxsize=32)
-def _by_channel(values: tuple[float, ...], unit: float, device: torch.device) -> Tensor:
-    """[1, channels, 1, 1], copied to the device once and not at every step."""
-    return (unit * torch.tensor(values)).view(1, -1, 1, 1).to(device)
 
 
 @dataclass
@@ -123,15 +34,37 @@ class Problem:
     validation: Inputs
     test: Inputs
     train_ids: Tensor  # positions of the training samples in the data set
-    train_labels: Tensor  # noisy, int64
-    validation_labels: Tensor  # noisy
-    test_labels: Tensor  # clean
+    train_labels: Tensor  # int64; known to be noisy if `noisy`
+    validation_labels: Tensor  # likewise
+    test_labels: Tensor  # clean if `clean_test`
     train_clean: Tensor | None  # where known
     train_rows: Tensor | None  # [N, C], the rows that the noisy labels were drawn from
     realised_rate: float | None
     sample_shape: torch.Size
     embedding: Tensor | None
     asked_rate: float | None  # None for noise that was not made by asking for a rate
+    noisy: bool = True  # whether training and validation labels are known to be noisy
+    clean_test: bool = True  # whether the test labels are known to be clean
+    caller_rows: CallerRows | None = None  # None: positions in the training samples
+    column_scale: ColumnScale | None = None  # by which rows were standardised
+
+    @property
+    def rows(self) -> CallerRows:
+        """The rows of the user's data whose labels are judged."""
+        if self.caller_rows is not None:
+            return self.caller_rows
+        count = torch.arange(self.train_size + len(self.validation_labels))
+        return CallerRows(count[: self.train_size], count[self.train_size :])
+
+    @property
+    def validation_name(self) -> str:
+        """The name of the validation split in messages."""
+        return "noisy validation" if self.noisy else "given-label validation"
+
+    @property
+    def test_name(self) -> str:
+        """The name of the test split in messages."""
+        return "clean test" if self.clean_test else "given-label test"
 
     @property
     def train_size(self) -> int:
@@ -178,7 +111,8 @@ def load_problem(settings: Settings) -> Problem:
 
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(labels), generator=generator)[:count]
-    held = max(1, round(settings.validation * count))
+    share = settings.validation or validation_share(count)
+    held = max(1, round(share * count))
     if dataset.validation is not None:
         held_out, train = dataset.validation, order[~torch.isin(order, dataset.validation)]
     else:
@@ -191,14 +125,18 @@ def load_problem(settings: Settings) -> Problem:
                 f"{len(held_out)} of {len(order)}."
             )
     scale = Scale(dataset.mean, dataset.std, settings.channels_last)
+    columns = _column_scale(dataset)
+    clean_test = settings.test_labels == "clean" or (
+        settings.test_labels == "auto" and (dataset.clean_test or noise is not None)
+    )
     whole = None if clean is None else (labels != clean).double().mean().item()
     return Problem(
         name=dataset.name,
         classes=dataset.classes,
         class_names=dataset.class_names,
-        train=Inputs(dataset.train_inputs, train, scale),
-        validation=Inputs(dataset.train_inputs, held_out, scale),
-        test=Inputs(dataset.test_inputs, None, scale),
+        train=_scaled(Inputs(dataset.train_inputs, train, scale), columns),
+        validation=_scaled(Inputs(dataset.train_inputs, held_out, scale), columns),
+        test=_scaled(Inputs(dataset.test_inputs, None, scale), columns),
         train_ids=train,
         train_labels=labels[train],
         validation_labels=labels[held_out],
@@ -206,9 +144,46 @@ def load_problem(settings: Settings) -> Problem:
         train_clean=None if clean is None else clean[train],
         train_rows=None if noise is None else noise.rows[train].float(),
         realised_rate=whole,
-        sample_shape=_sample_shape(dataset.test_inputs),
+        sample_shape=sample_shape(dataset.test_inputs),
         embedding=dataset.embedding,
         asked_rate=None if noise is None or settings.noise_file else settings.rate,
+        noisy=noise is not None or dataset.noisy,
+        clean_test=clean_test,
+        caller_rows=_caller_rows(dataset, train, held_out, noise is None, clean_test),
+        column_scale=columns,
+    )
+
+
+def _column_scale(dataset: data.DataSet) -> ColumnScale | None:
+    """The scale of rows of numbers; None for images and tokens."""
+    rows = dataset.train_inputs
+    if not isinstance(rows, Tensor) or rows.dim() != 2 or dataset.embedding is not None:
+        return None
+    return ColumnScale.fit(rows)
+
+
+def _scaled(inputs: Inputs, columns: ColumnScale | None) -> Inputs:
+    """Standardised once here, and not at every fetch."""
+    return inputs if columns is None else Inputs(columns(inputs.stored), None, inputs.scale)
+
+
+def _caller_rows(
+    dataset: data.DataSet, train: Tensor, held_out: Tensor, labels_as_given: bool, clean_test: bool
+) -> CallerRows:
+    """The rows to judge: of the test part only labels that came with the data and may be wrong."""
+    rows = dataset.train_rows
+    judged = (
+        labels_as_given
+        and dataset.test_given is not None
+        # Clean labels are not judged, only labels that came beside clean ones, or alone.
+        and (dataset.clean_test or not clean_test)
+    )
+    return CallerRows(
+        train if rows is None else rows[train],
+        held_out if rows is None else rows[held_out],
+        dataset.test_rows if judged else None,
+        dataset.test_given if judged else None,
+        dataset.row_names,
     )
 
 
@@ -257,9 +232,3 @@ def make_noise(dataset: data.DataSet, settings: Settings) -> LabelNoise:
         classes=dataset.classes,
         inputs=cast(Any, settings.noise_input),
     )
-
-
-def _sample_shape(inputs: Any) -> torch.Size:
-    if isinstance(inputs, Tensor):
-        return inputs.shape[1:]
-    return inputs[torch.zeros(1, dtype=torch.int64)].shape[1:]

@@ -16,8 +16,8 @@ from ptd_ext.train.engine.experiment_folder import check_folder, claim, read_fin
 from ptd_ext.train.engine.label_report import write_label_report
 from ptd_ext.train.engine.logger import Log
 from ptd_ext.train.engine.placement import Placement
+from ptd_ext.train.engine.trained_model import MODEL, part_transition, write_model
 from ptd_ext.train.engine.trainer import Trainer
-from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.threads import using
 
@@ -65,7 +65,12 @@ def _train(
     settings: Settings, out: Path, place: Placement, resume: bool, problem: Problem
 ) -> dict[str, Any]:
     ranks = place.ranks
-    log = Log(quiet=not ranks.first, progress=settings.progress)
+    log = Log(
+        quiet=not ranks.first,
+        progress=settings.progress,
+        validation=problem.validation_name,
+        test=problem.test_name,
+    )
     trainer = Trainer(settings, problem, place.device, out=out, ranks=ranks, log=log)
     # Nothing is written before all checks have passed.
     if ranks.first:
@@ -83,17 +88,17 @@ def _train(
 
 
 def _write_results(trainer: Trainer, settings: Settings, out: Path) -> None:
-    """Write the best network as a state dict, the learned T(x), and which labels are wrong."""
+    """Write the best network as a state dict and for `load_run`, T(x), and the labels judged."""
     trainer.write_tensors("network.pt", trainer.best.network)
+    if trainer.ranks.first:
+        write_model(trainer, out / MODEL)
     estimate = trainer.outputs.transition
     if estimate is None:
         return
-    write_label_report(trainer, estimate, out / "labels.csv")
+    write_label_report(trainer, out)
     if trainer.ranks.first:
         about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
-        e = estimate
-        learned = PartTransition(e.parts, e.basis, e.slack, gate=e.gate, about=about)
-        learned.save(out / "transition.safetensors")
+        part_transition(estimate, about).save(out / "transition.safetensors")
 
 
 def _about(settings: Settings) -> dict[str, Any]:
@@ -108,7 +113,9 @@ def _introduction(settings: Settings, problem: Problem, place: Placement) -> str
     ranks = f", {place.ranks.size} processes" if place.ranks.size > 1 else ""
     return (
         f"{settings.method} on {problem.name}: {problem.train_size:,} training, "
-        f"{len(problem.validation_labels):,} noisy validation and {len(problem.test_labels):,} "
-        f"clean test samples, {problem.classes} classes, {wrong}; {settings.network}, "
+        f"{len(problem.validation_labels):,} {problem.validation_name} and "
+        f"{len(problem.test_labels):,} {problem.test_name} samples, {problem.classes} classes, "
+        f"{wrong}; {settings.network}, epochs {settings.epochs}, batch size "
+        f"{settings.batch_size}, "
         f"seed {settings.seed}, {place.device}{ranks}"
     )

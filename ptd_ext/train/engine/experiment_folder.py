@@ -19,7 +19,7 @@ from ptd_ext.train.engine.checkpoint import digest
 from ptd_ext.utils.atomic_files import NotWrittenError, remove_leftovers
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["check_folder", "claim", "new_folder", "read_finished"]
+__all__ = ["check_folder", "claim", "new_folder", "read_finished", "result_name"]
 
 _LOCK = ".lock"
 # An experiment writes settings.toml first: without it, these files belong to something else.
@@ -155,3 +155,9 @@ def read_finished(path: Path, problem: Problem) -> dict[str, Any] | None:
             "data of that run with --data, or another --out."
         )
     return result
+
+
+def result_name(result: dict[str, Any], split: str) -> str:
+    """The name of the test or validation split of a finished run, for tables."""
+    kind = result.get(f"{split}_labels", "clean" if split == "test" else "noisy")
+    return f"given-label {split}" if kind == "given" else f"{kind} {split}"

@@ -17,10 +17,17 @@ class Log:
     """The log of the first rank; others have a `quiet` one. No file is written until `open`."""
 
     def __init__(
-        self, *, quiet: bool = False, progress: bool = True, stream: TextIO | None = None
+        self,
+        *,
+        quiet: bool = False,
+        progress: bool = True,
+        stream: TextIO | None = None,
+        validation: str = "noisy validation",
+        test: str = "clean test",
     ) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.quiet = quiet
+        self.validation, self.test = validation, test  # the names of the splits
         self.path: Path | None = None
         self.records: list[str] = []  # one line of JSON for each epoch so far
         self.bars = progress and not quiet and self.stream.isatty()
@@ -45,7 +52,7 @@ class Log:
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Print the line of an epoch, and append its record to the file."""
-        self.say(_line(record))
+        self.say(self._line(record))
         self.records.append(json.dumps(record))
         if self.path is not None:
             try:
@@ -82,19 +89,27 @@ class Log:
         if self._board is not None:
             self._board.close()
 
-
-def _line(record: dict[str, Any]) -> str:
-    known = ("stage", "epoch", "epochs", "loss", "validation_accuracy", "test_accuracy", "seconds")
-    more = "".join(
-        f"  {name.replace('_', ' ')} {value:.3g}"
-        for name, value in record.items()
-        if name not in known and isinstance(value, float)
-    )
-    test = ""
-    if "test_accuracy" in record:
-        test = f"clean test {record['test_accuracy']:6.2f} %  "
-    return (
-        f"{record['stage']:<10}{record['epoch']:>4}/{record['epochs']:<4} "
-        f"loss {record['loss']:8.4f}  noisy validation {record['validation_accuracy']:6.2f} %  "
-        f"{test}{record['seconds']:6.1f} s{more}"
-    )
+    def _line(self, record: dict[str, Any]) -> str:
+        known = (
+            "stage",
+            "epoch",
+            "epochs",
+            "loss",
+            "validation_accuracy",
+            "test_accuracy",
+            "seconds",
+        )
+        more = "".join(
+            f"  {name.replace('_', ' ')} {value:.3g}"
+            for name, value in record.items()
+            if name not in known and isinstance(value, float)
+        )
+        test = ""
+        if "test_accuracy" in record:
+            test = f"{self.test} {record['test_accuracy']:6.2f} %  "
+        return (
+            f"{record['stage']:<10}{record['epoch']:>4}/{record['epochs']:<4} "
+            f"loss {record['loss']:8.4f}  "
+            f"{self.validation} {record['validation_accuracy']:6.2f} %  "
+            f"{test}{record['seconds']:6.1f} s{more}"
+        )

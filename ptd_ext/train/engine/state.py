@@ -81,6 +81,7 @@ class StageOutputs:
         soft_labels: soft labels of the training samples, [N, C], from joint optimisation.
         noise_rate: [], held while a matrix is estimated by counts.
         count_base: off-diagonals that the counts start from, [C, C].
+        warm_up_accuracy: [], the share of validation labels that the warmed-up network predicts.
     """
 
     posterior: Tensor | None = None
@@ -88,6 +89,7 @@ class StageOutputs:
     soft_labels: Tensor | None = None
     noise_rate: Tensor | None = None
     count_base: Tensor | None = None
+    warm_up_accuracy: Tensor | None = None
 
     def estimated(self) -> TransitionEstimate:
         """The estimate of T(x), for stages that come after the one that makes it."""

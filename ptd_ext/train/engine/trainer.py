@@ -1,4 +1,4 @@
-"""The trainer: the stages of a method, one after the other, up to the clean test accuracy."""
+"""The trainer: the stages of a method, one after the other, up to the test accuracy."""
 
 from __future__ import annotations
 
@@ -151,8 +151,10 @@ class Trainer:
             self._epoch(index, epoch, step, steps, stopping)
             step = 0
         stage.finish(self)
-        if isinstance(stage, WarmUp) and self.ranks.first:
-            self._cache.write(self.outputs, self.best)
+        if isinstance(stage, WarmUp):
+            self._keep_warm_up_accuracy()
+            if self.ranks.first:
+                self._cache.write(self.outputs, self.best)
 
     def _epoch(
         self, index: int, epoch: int, step: int, steps: TrainStep, stopping: StopSignals
@@ -276,8 +278,13 @@ class Trainer:
         if found is None:
             return False
         self.outputs, self._best = found
+        self._keep_warm_up_accuracy()
         self.log.say(f"warmed-up network from {self._cache.path}")
         return True
+
+    def _keep_warm_up_accuracy(self) -> None:
+        share = self.best.scores.validation_accuracy / 100
+        self.outputs.warm_up_accuracy = torch.tensor(share, device=self.device)
 
     def _result(self) -> dict[str, Any]:
         problem, t, best = self.problem, self.outputs.transition, self.best.scores
@@ -294,6 +301,8 @@ class Trainer:
             "test_accuracy_last": last.test_accuracy,
             "validation_accuracy": best.validation_accuracy,
             "chosen_epoch": best.epoch,
+            "test_labels": "clean" if problem.clean_test else "given",
+            "validation_labels": "noisy" if problem.noisy else "given",
             "realised_rate": problem.realised_rate,
             "approximation_error": error,
             "seconds": self.seconds,

@@ -134,7 +134,15 @@ class Workers:
 
     def _arguments(self, folder: Path) -> list[str]:
         config = str(folder / "cell.toml")
-        return ["--config", config, "--out", str(folder), "--resume", "--no-progress"]
+        return [
+            "--config",
+            config,
+            "--out",
+            str(folder),
+            "--resume",
+            "--no-progress",
+            "--no-report",
+        ]
 
     def _environment(self, slot: int) -> dict[str, str]:
         changes = {"OMP_NUM_THREADS": str(self.threads)}

@@ -129,13 +129,53 @@ def test_a_missing_file_gets_a_sentence(tmp_path):
         ("threads", -1),
         ("max_importance", float("inf")),
         ("joint_epochs", 0),
-        ("validation", 0.0),
         ("class_prior", "known"),
         ("class_prior", "0.5,0.6"),
         ("class_prior", "1.5,-0.5"),
         ("class_prior", "nan,nan"),
+        ("validation", -0.1),
+        ("validation", 1.0),
     ],
 )
 def test_a_wrong_value_gets_a_sentence(name, value):
     with pytest.raises(ValueError, match=f"{name} must"):
         Settings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("shape", "network"), [((8,), "linear"), ((1, 28, 28), "lenet5"), ((3, 64, 64), "resnet18")]
+)
+def test_own_data_get_what_suits_their_size_and_kind(shape, network):
+    few, many = (
+        resolve({}, {"dataset": "npz"}, samples=samples, shape=shape) for samples in (100, 10**6)
+    )
+    assert few.network == many.network == network
+    assert (few.epochs, many.epochs) == (100, 10)
+    assert (few.batch_size, many.batch_size) == (16, 512)
+    assert (few.optimiser, few.select, few.noise) == ("adam", "likelihood", "none")
+    assert few.warm_up_epochs == few.epochs
+
+
+def test_own_data_take_what_the_user_says():
+    sizes = {"samples": 1000, "shape": (8,)}
+    assert resolve({}, {"dataset": "npz", "network": "mlp"}, **sizes).network == "mlp"
+    asked = resolve({}, {"dataset": "npz", "epochs": 7, "batch_size": 5}, **sizes)
+    assert (asked.epochs, asked.warm_up_epochs, asked.batch_size) == (7, 7, 5)
+    # A learning rate of one's own is for the preset's optimiser, not for another one.
+    asked = resolve({}, {"dataset": "npz", "lr": 0.05}, **sizes)
+    assert (asked.lr, asked.optimiser, asked.schedule) == (0.05, "sgd", "steps")
+    paper = resolve({}, {"dataset": "npz", "preset": "paper"}, **sizes)
+    assert (paper.epochs, paper.optimiser) == (100, "sgd")
+    named = resolve({}, {"dataset": "mnist"}, samples=60000, shape=(1, 28, 28))
+    assert named == resolve({}, {"dataset": "mnist"})
+
+
+def test_large_images_are_not_trained_on_from_scratch_unasked():
+    folder, sizes = {"dataset": "image_folder"}, {"samples": 1000, "shape": (3, 224, 224)}
+    assert resolve({}, folder).image_size == 32
+    assert resolve({}, {**folder, "network_weights": "w.pt"}).image_size == 224
+    with pytest.raises(ValueError, match="224 × 224 pixels, on which no network is trained from"):
+        resolve({}, folder, **sizes)
+    with pytest.raises(ValueError, match="network must name the network that network_weights"):
+        resolve({}, {**folder, "network_weights": "w.pt"}, **sizes)
+    assert resolve({}, {**folder, "network": "resnet50"}, **sizes).network == "resnet50"

@@ -88,7 +88,21 @@ X, Y = np.zeros((4, 3)), np.arange(4) % 2
         ({"x": X, "y": Y, "y_clean": Y[:2]}, "y_clean 2 labels"),
         ({"x": X, "y": Y - 1}, "y of .* must be 0 to 99999; got -1"),
         ({"x": X, "y": Y * 0.5}, r"y of .* whole numbers \[N\]; got float64"),
-        ({"x": X.astype(int), "y": Y}, "x of .* must be uint8 images.*; got int64"),
+        ({"x": X[..., None].astype(int), "y": Y}, "x of .* must be uint8 images.*; got int64"),
+        ({"x": X, "y": Y, "ids": Y}, "ids of .* different from each other"),
+        ({"x": X, "y": Y, "ids": Y[:3]}, r"ids of .* must be whole numbers or texts \[4\]"),
+        (
+            {"x": X, "y": Y, "ids": np.arange(4), "x_test": X, "y_test": Y},
+            r"ids_test of .* must be whole numbers or texts \[4\]; got none",
+        ),
+        ({"x": X, "y": Y, "class_names": np.array(["a"])}, "name for each of 2 classes; got 1"),
+        ({"x": X, "y": Y, "class_names": Y}, "class_names of .* must be texts"),
+        ({"x": X, "y": np.array(list("abab")), "y_clean": Y}, "y_clean of .* must be texts"),
+        (
+            {"x": X, "y": np.array(list("abac")), "class_names": np.array(["a", "b"])},
+            "y of .* holds c, not among class_names",
+        ),
+        ({"x": np.array([list("abc")] * 4), "y": Y}, "must hold numbers; x holds <U1"),
         ({"x": X * np.nan, "y": Y}, "must be finite"),
         ({"x": X, "y": Y, "x_test": X[:, :2], "y_test": Y}, r"shape \[3\]; got \[2\]"),
         ({"x": X, "y": np.array([{}] * 4)}, "y holds Python objects, which could run code"),
@@ -130,3 +144,42 @@ def test_arguments():
         *("digits", "mnist", "fashion_mnist", "svhn", "cifar10"),
         *("news", "clothing1m", "npz", "image_folder"),
     ) == data.NAMES
+
+
+def test_labels_and_ids_may_be_texts(tmp_path):
+    names = np.array(["cat", "dog", "dog", "ant"] * 5)
+    ids = np.array([f"row {n}" for n in range(20)])
+    x = np.arange(40).reshape(20, 2)
+    d = data.load("npz", save(tmp_path, x=x, y=names, ids=ids))
+    assert d.class_names == ("ant", "cat", "dog")
+    assert d.row_names.tolist() == ids.tolist()
+    rows = torch.cat([d.train_rows, d.test_rows])
+    labels = torch.cat([d.train_labels, d.test_given])
+    inputs = torch.cat([d.train_inputs, d.test_inputs])
+    assert [d.class_names[label] for label in labels] == names[rows].tolist()
+    assert torch.equal(inputs, torch.from_numpy(x)[rows].float())
+
+
+def test_numbers_may_have_class_names(tmp_path):
+    d = data.load("npz", save(tmp_path, x=X, y=Y, class_names=np.array(["no", "yes", "maybe"])))
+    assert d.class_names == ("no", "yes", "maybe")
+    assert d.classes == 3
+
+
+def test_rows_of_a_test_part_are_numbered_on(tmp_path):
+    d = data.load("npz", save(tmp_path, x=X, y=Y, x_test=X[:2], y_test=Y[:2]))
+    assert d.train_rows.tolist() == [0, 1, 2, 3]
+    assert d.test_rows.tolist() == [4, 5]
+    assert not d.clean_test
+
+
+def test_texts_that_are_no_characters(tmp_path):
+    path = save(tmp_path, x=X, y=np.array(list("abab")))
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["y.npy"] = members["y.npy"].replace("abab".encode("utf-32-le"), b"\xff" * 16)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match="bytes that are no characters"):
+        data.load("npz", path)

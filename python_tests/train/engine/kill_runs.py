@@ -122,7 +122,7 @@ def contents(folder):
         name = str(path.relative_to(folder))
         if path.name.endswith(".part"):
             raise AssertionError(f"{path} was left behind")
-        if path.name in ("labels.csv", "transition.safetensors"):
+        if path.name in ("labels.csv", "transition.safetensors", "model.safetensors"):
             found[name] = path.read_bytes()
         elif path.name in ("network.pt", "warm_up.pt"):
             state = torch.load(path, weights_only=True)

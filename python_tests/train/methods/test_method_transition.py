@@ -179,7 +179,7 @@ def test_the_transition_is_estimated_from_anchors(clusters):
     accuracies = {}
     for method in ("CE", "Forward-band", "PTD-F"):
         settings = quick_settings(
-            clusters, method=method, rate=0.45, epochs=8, milestones=(6,), warm_up_epochs=6
+            clusters, method=method, rate=0.45, epochs=8, milestones=(6,), warm_up_epochs=8
         )
         trainer = Trainer(settings, load_problem(settings), CPU.device)
         accuracies[method] = trainer.train()["test_accuracy_last"]

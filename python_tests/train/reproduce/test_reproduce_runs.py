@@ -143,6 +143,7 @@ def test_a_run_gets_its_configuration_threads_and_lock(table):
     result = table.result("fashion_mnist", 50, "CE", 1)
     config = folder / "cell.toml"
     arguments = ["--config", str(config), "--out", str(folder), "--resume", "--no-progress"]
+    arguments.append("--no-report")
     assert result["arguments"] == arguments
     assert result["threads"] == "3"
     assert result["holds_lock"]

@@ -28,4 +28,4 @@ def load_digits(seed: int) -> DataSet:
     mean, std = channel_statistics(images[train])
     names = tuple(str(digit) for digit in range(10))
     parts = images[train], labels[train], images[test], labels[test]
-    return DataSet("digits", *parts, 10, names, mean, std)
+    return DataSet("digits", *parts, 10, names, mean, std, train_rows=train, test_rows=test)

@@ -38,7 +38,7 @@ def load_image_folder(root: Path | str | None, seed: int, size: int | None) -> D
         raise ValueError(f"{where} must hold a folder for each of two or more classes.")
     if len(class_names) > MAX_CLASSES:
         raise ValueError(f"{root} must have at most {MAX_CLASSES:,} classes; it has more.")
-    validation = None
+    validation = train = test = None
     if divided:
         held = "test" if "test" in parts else "val"
         names, labels = _images(root, "train", class_names)
@@ -47,6 +47,7 @@ def load_image_folder(root: Path | str | None, seed: int, size: int | None) -> D
             validation = torch.arange(len(names), len(names) + len(more_names))
             names, labels = names + more_names, labels + more_labels
         test_names, test_labels = _images(root, held, class_names)
+        test = torch.arange(len(names), len(names) + len(test_names))
     else:
         all_names, all_labels = _images(root, "", class_names)
         train, test = split(len(all_names), int(len(all_names) * TEST_SHARE), seed)
@@ -63,6 +64,10 @@ def load_image_folder(root: Path | str | None, seed: int, size: int | None) -> D
         mean=IMAGENET_MEAN,
         std=IMAGENET_STD,
         validation=validation,
+        train_rows=train,
+        test_rows=test,
+        test_given=torch.tensor(test_labels, dtype=torch.int64),
+        clean_test=False,
     )
 
 

@@ -106,6 +106,9 @@ def load_news(
         mean=None,
         std=None,
         embedding=embedding,
+        train_rows=train,
+        test_rows=test,
+        row_names=np.array([f"{group}/{name}" for group, name, _ in texts], dtype=object),
     )
 
 
