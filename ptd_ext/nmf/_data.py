@@ -155,8 +155,17 @@ def _only_features(batch: Any) -> Any:
 
 def _check_matrix(data: Any) -> None:
     if not isinstance(data, Tensor | np.ndarray) or len(data.shape) != 2 or data.shape[1] < 1:
-        got = list(data.shape) if hasattr(data, "shape") else type(data).__name__
-        raise ValueError(f"X must be [N, D] with D at least 1; got {got}.")
+        shape = tuple(data.shape) if hasattr(data, "shape") else None
+        # scikit-learn's users know these words, and its checks ask for them.
+        known = ""
+        if shape is not None and len(shape) == 1:
+            known = " Reshape your data: X[None] is one row, X[:, None] one column."
+        elif shape is not None and len(shape) == 2:
+            known = f" (0 feature(s) (shape={shape}) while a minimum of 1 is required.)"
+        got = type(data).__name__ if shape is None else list(shape)
+        raise ValueError(f"X must be [N, D] with D at least 1; got {got}.{known}")
+    if data.is_complex() if isinstance(data, Tensor) else data.dtype.kind == "c":
+        raise ValueError(f"X must be real; got {data.dtype}. Complex data not supported.")
 
 
 def _working_type(dtype: Any) -> torch.dtype:

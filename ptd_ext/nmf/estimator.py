@@ -128,7 +128,11 @@ class SimplexNMF(Params):
         effort, weights = self._final_effort(), []
         for _, x in rows.batches():
             with using(self._threads(len(x), rows.features)):
-                weights.append(problem.solve((x @ matrix)[None], None, *effort)[0])
+                products = x @ matrix
+                # A value that is not finite makes its row's products so, and these are fewer.
+                if not products.isfinite().all():
+                    raise ValueError("X holds NaN or infinity.")
+                weights.append(problem.solve(products[None], None, *effort)[0])
         return rows.like_data(torch.cat(weights) if weights else parts.new_empty(0, self.n_parts))
 
     def inverse_transform(self, X: Any) -> Any:  # noqa: N803
@@ -213,7 +217,8 @@ class SimplexNMF(Params):
         if rows.features != parts.shape[1]:
             raise ValueError(
                 f"X must have {parts.shape[1]} columns, as the rows that the parts were fitted to; "
-                f"got {rows.features}."
+                f"got {rows.features}. X has {rows.features} features, but SimplexNMF is expecting "
+                f"{parts.shape[1]} features as input."
             )
         return parts.to(rows.device, rows.dtype)
 

@@ -29,7 +29,6 @@ _EPOCHS = (10, 100)  # the least and the most
 _BATCHES = (16, 512)
 _LR = 1e-3  # for Adam
 _LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger steps
-_WEIGHT_DECAY = 1e-4
 _VALIDATION = 200  # samples that model selection needs, if there are enough
 _SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
 _MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
@@ -63,7 +62,6 @@ def schedule_for(samples: int, network: str, epochs: int | None = None) -> dict[
         "batch_size": batch,
         "optimiser": "adam",
         "lr": _LINEAR_LR if network == "linear" else _LR,
-        "weight_decay": _WEIGHT_DECAY,
         "schedule": "linear",
         "decay_from": 0.5,
         "late_beta1": 0.9,
