@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +31,8 @@ class Samples:
     noisy: Tensor | None = None  # real noisy labels
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    counts: Any = None  # sparse TF-IDF of texts
+    test_counts: Any = None
 
     def subset(self, rows: Tensor) -> Samples:
         """These training samples only."""
@@ -57,7 +60,7 @@ def load(name: str, folder: Path | None, *, whole: bool = False) -> Samples:
     if not whole:
         rich = name in ("svhn", "cifar10")
         pair = (_patch_features(raw, test)) if rich else (raw.flatten(1), test.flatten(1))
-        features, test_features = _principal(*pair)
+        features, test_features = principal(*pair)
     labels, statistics = found.train_labels[:count], (found.mean, found.std)
     return Samples(
         raw, features, labels, test, test_features, found.test_labels, found.classes, None,
@@ -74,7 +77,7 @@ def long_tail(samples: Samples, ratio: float, seed: int) -> Samples:
     return samples.subset(kept.nonzero()[:, 0])
 
 
-def _principal(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+def principal(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
     """The first principal components, divided by their common standard deviation."""
     train, test = train.float(), test.float()
     mean = train.mean(0)
@@ -165,5 +168,6 @@ def _texts(
     features, test_features = features * 10, test_features * 10  # entries of order one
     mine = None if noisy is None else noisy[train]
     return Samples(
-        features, features, labels[train], test_features, test_features, labels[test], classes, mine
-    )
+        features, features, labels[train], test_features, test_features, labels[test], classes,
+        mine, counts=counts, test_counts=test_counts,
+    )  # fmt: skip

@@ -39,11 +39,14 @@ def cross_fitted(model: PTDClassifier, X: Any, y: Any, folds: int) -> LabelIssue
         columns = [index[label] for label in part.classes_.tolist()]
         probabilities[np.ix_(held_out, columns)] = part.predict_proba(_rows(X, held_out))
     logits = torch.from_numpy(probabilities).clamp(min=1e-30).log()
-    weights = model.weights(X)
-    parts = model.part_transition_
-    posterior = clean_posterior(
-        logits, torch.from_numpy(labels.codes), weights.double(), parts.parts.double(), parts.slack
-    )
+    codes, inputs = torch.from_numpy(labels.codes), model.encode(X)
+    posterior = torch.zeros_like(logits)
+    for member in model.members_:
+        weights, parts = member.outputs(inputs)[1], member.transition
+        posterior += clean_posterior(
+            logits, codes, weights.double(), parts.parts.double(), parts.slack
+        )
+    posterior /= len(model.members_)
     return judge(
         posterior.float().numpy(), labels, found.transition,
         ids=found.ids, flag_share=model.flag_share, trusted=found.trusted, parts=found.parts,

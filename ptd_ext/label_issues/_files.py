@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from ptd_ext.label_issues._columns import Columns
 from ptd_ext.label_issues._inputs import InputEncoder
+from ptd_ext.label_issues._members import Member
 from ptd_ext.train import networks
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition
@@ -27,28 +29,23 @@ _PLAIN = (bool, int, float, str)
 
 def save_classifier(fitted: PTDClassifier, path: str | os.PathLike[str]) -> None:
     """Write the networks, T(x), the encoding of rows and the classes."""
-    encoder, model = fitted.encoder_, fitted.part_transition_
+    encoder = fitted.encoder_
     classes = fitted.classes_.tolist()
     odd = next((label for label in classes if not isinstance(label, _PLAIN)), None)
     if odd is not None:
         raise TypeError(
             f"classes must be numbers or strings to be saved; {odd!r} is {type(odd).__name__}."
         )
-    tensors = {"mean": encoder.mean, "scale": encoder.scale, "parts": model.parts}
-    optional = {"components": encoder.components, "basis": model.basis, "slack": model.slack}
-    tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
-    if model.gate is not None:
-        tensors |= {f"gate.{name}": tensor for name, tensor in model.gate.tensors().items()}
-    for prefix in ("network", "feature_network"):
-        network = getattr(fitted, f"{prefix}_")
-        if network is not None:
-            state = network.state_dict()
-            tensors |= {f"{prefix}.{name}": tensor for name, tensor in state.items()}
+    tensors = {"mean": encoder.mean, "scale": encoder.scale}
+    if encoder.components is not None:
+        tensors["components"] = encoder.components
+    for number, member in enumerate(fitted.members_):
+        tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(member).items()}
     columns = encoder.columns
     about = {
         "classes": classes,
         "class_type": fitted.classes_.dtype.str if fitted.classes_.dtype != object else "object",
-        "network": fitted.network_name_,
+        "networks": [member.name for member in fitted.members_],
         "inputs": list(fitted.input_shape_),
         "kind": encoder.kind,
         "width": encoder.width,
@@ -64,7 +61,7 @@ def save_classifier(fitted: PTDClassifier, path: str | os.PathLike[str]) -> None
 
 def load_classifier(kind: type[PTDClassifier], path: str | os.PathLike[str]) -> PTDClassifier:
     """Load a classifier that predicts as the saved one does; its `label_issues_` are not saved."""
-    tensors, about = tensor_files.read(path, _KIND, ("mean", "scale", "parts"))
+    tensors, about = tensor_files.read(path, _KIND, ("mean", "scale", "0.parts"))
     try:
         return _restore(kind, tensors, about)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -85,16 +82,12 @@ def _restore(
         about["kind"], tensors["mean"], tensors["scale"], int(about["width"]), columns,
         tensors.get("components"),
     )  # fmt: skip
-    gate = None
-    if "gate.weight" in tensors:
-        gate = LinearGate(*(tensors[f"gate.{name}"] for name in _GATE))
-    found.part_transition_ = PartTransition(
-        tensors["parts"], tensors.get("basis"), tensors.get("slack"), gate=gate
-    )
     found.input_shape_ = torch.Size(about["inputs"])
-    found.network_name_ = about["network"]
-    found.network_ = _network(found, tensors, "network.")
-    found.feature_network_ = _network(found, tensors, "feature_network.")
+    found.members_ = [
+        _member(name, found.input_shape_, _named(tensors, f"{number}."))
+        for number, name in enumerate(about["networks"])
+    ]
+    found.network_name_ = " and ".join(about["networks"])
     class_type = about["class_type"]
     found.classes_ = np.array(about["classes"], dtype=class_type)
     found.n_features_in_ = found.encoder_.width
@@ -103,12 +96,45 @@ def _restore(
     return found
 
 
-def _network(found: PTDClassifier, tensors: dict[str, Any], prefix: str) -> Any:
-    state = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-    if not state:
-        return None
-    classes = found.part_transition_.classes
-    network = networks.build(found.network_name_, classes, inputs=found.input_shape_)
-    network = network.to(found.part_transition_.parts.dtype)
-    network.load_state_dict(state)
-    return network.eval()
+def _tensors(member: Member) -> dict[str, Tensor]:
+    """The tensors of a network and its T(x) by name."""
+    model = member.transition
+    found = {"parts": model.parts}
+    optional = {"basis": model.basis, "slack": model.slack}
+    found |= {name: tensor for name, tensor in optional.items() if tensor is not None}
+    if model.gate is not None:
+        found |= {f"gate.{name}": tensor for name, tensor in model.gate.tensors().items()}
+    for prefix in ("network", "feature_network"):
+        network = getattr(member, prefix)
+        if network is not None:
+            state = network.state_dict()
+            found |= {f"{prefix}.{name}": tensor for name, tensor in state.items()}
+    return found
+
+
+def _member(name: str, inputs: torch.Size, tensors: dict[str, Tensor]) -> Member:
+    """The network and its T(x), from their tensors."""
+    gate = None
+    if "gate.weight" in tensors:
+        gate = LinearGate(*(tensors[f"gate.{part}"] for part in _GATE))
+    transition = PartTransition(
+        tensors["parts"], tensors.get("basis"), tensors.get("slack"), gate=gate
+    )
+
+    def network(prefix: str) -> nn.Module | None:
+        state = _named(tensors, prefix)
+        if not state:
+            return None
+        found = networks.build(name, transition.classes, inputs=inputs)
+        found = found.to(transition.parts.dtype)
+        found.load_state_dict(state)
+        return found.eval()
+
+    judging = network("network.")
+    if judging is None:
+        raise ValueError(f"it holds no weights of its network {name}.")
+    return Member(name, judging, network("feature_network."), transition)
+
+
+def _named(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

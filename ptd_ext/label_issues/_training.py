@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ptd_ext.label_issues._members import Member
 from ptd_ext.ops.functional import noisy_posterior
 from ptd_ext.train.config.own_data import networks_for, schedule_for, validation_share
 from ptd_ext.train.config.settings import Settings
@@ -23,27 +24,24 @@ from ptd_ext.transition.model import PartTransition
 
 __all__ = ["Trained", "candidate_networks", "fitting_settings", "split_rows", "train_network"]
 
+_DECAY_ROWS = 8.0  # weight decay times rows
+_LEAST_DECAY = 1e-4
+_MOST_DECAY = {"linear": 0.1, "mlp": 0.03}  # beyond, the weights of a perceptron fall to zero
+
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network with its T(x).
+    """The result of training.
 
     Attributes:
-        name: the name of the network.
-        network: returns (representation, logits); in evaluation mode.
-        feature_network: the network whose representations the gate of `transition` takes; None
-            where T(x) is one matrix.
-        transition: T(x).
+        member: the network with its T(x), on the CPU.
         held_out_likelihood: log-likelihood of the given label of every held-out row.
         warm_up_accuracy: the share of held-out rows whose given label the warmed-up network, which
             was trained on the given labels themselves, predicts.
         curves: validation accuracy and loss per epoch.
     """
 
-    name: str
-    network: nn.Module
-    feature_network: nn.Module | None
-    transition: PartTransition
+    member: Member
     held_out_likelihood: Tensor
     warm_up_accuracy: float
     curves: dict[str, list[float]]
@@ -91,8 +89,15 @@ def fitting_settings(
         parts=parts,
         seed=seed,
         progress=False,
+        weight_decay=_weight_decay(samples, network),
         **schedule_for(samples, network, epochs),
     )
+
+
+def _weight_decay(samples: int, network: str) -> float:
+    """Return a penalty for small networks that counts like so many rows, however many there are."""
+    most = _MOST_DECAY.get(network, 0.0)
+    return max(_LEAST_DECAY, min(most, _DECAY_ROWS / max(1, samples)))
 
 
 def split_rows(
@@ -179,10 +184,7 @@ def train_network(
         feature_network = copy.deepcopy(network)
         feature_network.load_state_dict(trainer.written["warm_up.pt"])
     return Trained(
-        name=settings.network,
-        network=network,
-        feature_network=feature_network,
-        transition=transition,
+        member=Member(settings.network, network, feature_network, transition),
         held_out_likelihood=_held_out_likelihood(trainer, learned),
         warm_up_accuracy=max(warm_up) / 100,
         curves={

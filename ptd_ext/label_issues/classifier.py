@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ptd_ext.label_issues._chance import CLEARLY, chance_warning
 from ptd_ext.label_issues._features import extract_features
 from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
 from ptd_ext.label_issues._labels import encode_labels
+from ptd_ext.label_issues._members import judge_rows
 from ptd_ext.label_issues._training import (
     Trained,
     candidate_networks,
@@ -28,42 +29,47 @@ from ptd_ext.label_issues._training import (
     train_network,
 )
 from ptd_ext.label_issues.findings import LabelIssues, judge
-from ptd_ext.ops.functional import clean_posterior
 from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.utils.params import seed_of
 
 __all__ = ["PTDClassifier"]
 
-_ROWS = 4096  # predicted at once
+_MUCH_BETTER = 0.1  # nats of log-likelihood a row
 
 
-def _simplest_good(found: list[Trained]) -> Trained:
-    """The first network, unless a later one clearly explains held-out labels better.
+def _chosen(found: Sequence[Trained]) -> list[Trained]:
+    """The networks to judge by, out of all from the simplest to the largest; the best comes first.
 
-    Held-out rows are few, and of two networks that explain them alike the simpler memorises less.
+    A larger network joins if it explains held-out labels better: the mean of two networks that
+    explain them about alike ranks rows better than either. If it explains them much better, it
+    replaces the smaller ones.
     """
-    best = found[0]
+    chosen = [found[0]]
     for other in found[1:]:
-        gain = (other.held_out_likelihood - best.held_out_likelihood).double()
+        gain = (other.held_out_likelihood - chosen[0].held_out_likelihood).double()
         error = gain.std(correction=0).item() / len(gain) ** 0.5
-        if gain.mean().item() > CLEARLY * error:
-            best = other
-    return best
+        if gain.mean().item() > max(_MUCH_BETTER, CLEARLY * error):
+            chosen = [other]
+        elif gain.mean().item() > 0:
+            chosen.insert(0, other)
+    return chosen
 
 
 class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns the true classes from labels of which some are wrong, and says which.
 
     A network is warmed up on the given labels, the noise is estimated, and a network is trained
-    through T(x), the probabilities of a wrong label. Epochs, and for tables the network, are chosen
-    by the likelihood of given labels that are held out: no clean label is needed.
+    through T(x), the probabilities of a wrong label. Epochs, and for tables the networks, are
+    chosen by the likelihood of given labels that are held out: no clean label is needed. Several
+    networks judge by the mean of their probabilities.
 
     Args:
         method: a method of the training engine that estimates T or T(x); ``ptd-ext train --list``
             lists them.
         network: "linear", "mlp", "lenet5", "resnet18", … or ``package.module:function``. By default
-            a linear and a small MLP are tried for tables and embeddings, LeNet-5 for images of up
-            to 40 pixels a side and a ResNet-18 up to 96.
+            a linear and a small MLP for tables and embeddings, of which the MLP is left out if it
+            explains held-out labels worse, and taken alone if it does so much better; LeNet-5 for
+            images of up to 40 pixels a side and a ResNet-18 up to 96.
         n_parts: the number of parts of T(x), for methods that have several.
         max_epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
         validation_fraction: share of rows held out for model selection; by default 0.1 to 0.3.
@@ -79,7 +85,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         label_issues_: every row of `fit` judged, :class:`ptd_ext.LabelIssues`.
         noise_rate_: the estimated share of wrong labels, overall and by class.
         transition_: the mean of T(x) over the rows of `fit`, [C, C].
-        network_name_: the network that was chosen.
+        network_name_: the network, or the networks, that were chosen.
         n_features_in_: the number of columns of X.
         feature_names_in_: the names of the columns, if X has names.
     """
@@ -157,21 +163,22 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             for name in names
         ]  # fmt: skip
-        best = _simplest_good(found)
+        chosen = _chosen(found)
         self.classes_, self.input_shape_ = labels.classes, inputs.shape[1:]
-        self._keep(best)
-        logits, weights = self._outputs(inputs)
-        slack = self.part_transition_.slack
-        posterior = clean_posterior(logits, codes, weights, self.part_transition_.parts, slack)
-        mean = self.part_transition_.matrix(weights=weights.mean(0, keepdim=True))[0]
-        several = self.part_transition_.n_parts > 1
-        trusted, doubts, facts = self._judgement(best, codes, len(split[1]))
+        # Table rows are predicted in float64, so that a row's result hardly depends on its batch.
+        dtype = torch.float64 if self.encoder_.kind == "table" else torch.float32
+        self.members_ = [each.member.to(dtype) for each in chosen]
+        self.network_name_ = " and ".join(member.name for member in self.members_)
+        said = judge_rows(self.members_, inputs, codes)
+        several = len(said.parts) > len(chosen)
+        trusted, doubts, facts = self._judgement(chosen[0], codes, len(split[1]))
         self.label_issues_ = judge(
-            posterior.float().numpy(), labels, mean.double().numpy(),
-            ids=row_ids(X, len(inputs)), flag_share=self.flag_share, trusted=trusted,
-            parts=self.part_transition_.parts.double().numpy() if several else None,
-            part_shares=weights.mean(0).double().numpy() if several else None,
-            warnings=doubts, facts=facts, curves=best.curves,
+            said.posterior.float().numpy(), labels, said.transition.double().numpy(),
+            joint=said.joint.double().numpy(), ids=row_ids(X, len(inputs)),
+            flag_share=self.flag_share, trusted=trusted,
+            parts=said.parts.double().numpy() if several else None,
+            part_shares=said.part_shares.double().numpy() if several else None,
+            warnings=doubts, facts=facts, curves=chosen[0].curves,
         )  # fmt: skip
         self.noise_rate_ = self.label_issues_.noise_rate
         self.transition_ = self.label_issues_.transition
@@ -180,7 +187,9 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """P(true class | x), [N, C]."""
         check_is_fitted(self)
-        return self._outputs(self._encode(X))[0].softmax(1).numpy()
+        inputs = self.encode(X)
+        found = [member.outputs(inputs)[0].softmax(1) for member in self.members_]
+        return torch.stack(found).mean(0).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The most probable true class of every row, [N]."""
@@ -190,13 +199,16 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def transition(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """T(x) of every row, [N, C, C]: how likely a row of each class is to carry each label."""
         check_is_fitted(self)
-        weights = self._outputs(self._encode(X))[1]
-        return self.part_transition_.matrix(weights=weights).double().numpy()
+        inputs = self.encode(X)
+        found = [m.transition.matrix(weights=m.outputs(inputs)[1]) for m in self.members_]
+        return torch.stack(found).mean(0).double().numpy()
 
-    def weights(self, X: Any) -> Tensor:  # noqa: N803
-        """h(x), [N, R]: how much each part of T(x) counts for a row."""
+    def encode(self, X: Any) -> Tensor:  # noqa: N803
+        """The rows as the networks take them: features extracted, scaled as in `fit`."""
         check_is_fitted(self)
-        return self._outputs(self._encode(X))[1]
+        if isinstance(X, Dataset):
+            X = from_dataset(X)[0]  # noqa: N806
+        return self.encoder_.encode(self._features(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what `predict`, `predict_proba` and `transition` need, as safetensors."""
@@ -256,38 +268,6 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X
         return extract_features(X, self.feature_extractor)
 
-    def _encode(self, X: Any) -> Tensor:  # noqa: N803
-        if isinstance(X, Dataset):
-            X = from_dataset(X)[0]  # noqa: N806
-        return self.encoder_.encode(self._features(X))
-
-    # Results of the fit.
-
-    def _keep(self, best: Trained) -> None:
-        # Table rows are predicted in float64, so that a row's result hardly depends on its batch.
-        table = self.encoder_.kind == "table"
-        dtype = torch.float64 if table else torch.float32
-        self.network_ = copy.deepcopy(best.network).to(dtype)
-        self.feature_network_ = (
-            None if best.feature_network is None else copy.deepcopy(best.feature_network).to(dtype)
-        )
-        self.part_transition_ = best.transition.to(dtype)
-        self.network_name_ = best.name
-
-    @torch.no_grad()
-    def _outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [N, C] and weights h(x) [N, R]."""
-        dtype = self.part_transition_.parts.dtype
-        logits, weights = [], []
-        for rows in inputs.split(_ROWS):
-            rows = rows.to(dtype)
-            logits.append(self.network_(rows)[1])
-            if self.feature_network_ is not None:
-                weights.append(self.part_transition_.weights(self.feature_network_(rows)[0]))
-            else:
-                weights.append(rows.new_ones(len(rows), 1))
-        return torch.cat(logits), torch.cat(weights)
-
     def _judgement(
         self, best: Trained, codes: Tensor, held_out: int
     ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
@@ -298,7 +278,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "rows": f"{len(codes):,}",
             "classes": f"{len(self.classes_)}",
             "method": self.method,
-            "network": best.name,
+            "network": self.network_name_,
             "accuracy on given labels of held-out rows": f"{accuracy:.1%}",
         }
         return warning is None, () if warning is None else (warning,), facts

@@ -160,6 +160,7 @@ def judge(
     labels: GivenLabels,
     transition: NDArray[np.float64],
     *,
+    joint: NDArray[np.float64] | None = None,
     ids: Any = None,
     flag_share: float = 1.0,
     trusted: bool = True,
@@ -171,6 +172,8 @@ def judge(
         posterior: [N, C].
         labels: given labels, [N].
         transition: the mean of T(x), [C, C].
+        joint: of a model that was trained on these rows: P(true class, given label) that it expects
+            of a row, [C, C].
         ids: [N]; row numbers by default.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         trusted: if false, no row is flagged and no label suggested.
@@ -180,7 +183,7 @@ def judge(
         raise ValueError(f"flag_share must be finite and not negative; got {flag_share}.")
     given, rows = labels.codes, np.arange(len(labels.codes))
     quality = posterior[rows, given].astype(np.float64)
-    rates = noise_rate(quality, given, len(labels.classes))
+    rates = noise_rate(quality, given, len(labels.classes), joint)
     flagged = np.zeros(len(rows), dtype=bool)
     if trusted:
         flagged = flag_issues(quality, given, rates, flag_share)

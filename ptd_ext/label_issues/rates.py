@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Interval", "NoiseRate", "flag_issues", "noise_rate", "wilson_interval"]
 
+_MANY_ROWS = 2000  # with which both estimates of the rate count alike
 _QUANTILE = 1.959963984540054  # of the normal distribution, for an interval of 95 %
 
 
@@ -55,20 +56,42 @@ def wilson_interval(share: float, count: int) -> Interval:
 
 
 def noise_rate(
-    label_quality: NDArray[np.float64], given: NDArray[np.int64], classes: int
+    label_quality: NDArray[np.float64],
+    given: NDArray[np.int64],
+    classes: int,
+    joint: NDArray[np.float64] | None = None,
 ) -> NoiseRate:
-    """Means of 1 − P(true label = given label): overall, and by given label.
+    """Estimate the share of wrong labels, overall and by given label.
 
     A wrong label is a draw with probability 1 − quality, so that the variance of the counted share
     is that of a binomial share: the part within the rows and the part between them add up to it.
+
+    For rows that the model was not trained on, the estimate is the mean of 1 − quality. A model
+    trusts labels that it was trained on too much, the more the fewer they are, and that mean is too
+    low. The rate that its T(x) expects of the rows, whatever their labels are, is free of that, but
+    a model with errors of its own takes them for noise, however many rows there are. With `joint`
+    the estimate therefore goes over from this rate to that mean as the rows become many.
+
+    Args:
+        label_quality: P(true label = given label | x, given label), [N].
+        given: class indices, [N].
+        classes: C.
+        joint: P(true class, given label) that the model expects of a row, [C, C], if it was trained
+            on these rows.
     """
     doubt = 1 - np.asarray(label_quality, dtype=np.float64)
-    shares = [doubt[given == label] for label in range(classes)]
+    counts = np.bincount(given, minlength=classes)
+    shares = np.bincount(given, weights=doubt, minlength=classes) / np.maximum(counts, 1)
+    if joint is not None:
+        named = joint.sum(0)
+        right = np.divide(joint.diagonal(), named, out=np.ones(classes), where=named > 0)
+        shares += (1 - right - shares) / (1 + len(given) / _MANY_ROWS)
+    overall = float(counts @ shares / len(given)) if len(given) else math.nan
     return NoiseRate(
-        wilson_interval(float(doubt.mean()) if len(doubt) else math.nan, len(doubt)),
+        wilson_interval(overall, len(given)),
         tuple(
-            wilson_interval(float(rows.mean()) if len(rows) else math.nan, len(rows))
-            for rows in shares
+            wilson_interval(float(share) if count else math.nan, int(count))
+            for share, count in zip(shares, counts, strict=True)
         ),
     )
 

@@ -92,7 +92,7 @@ def test_wide_sparse_rows_are_reduced():
     rows = (rows + sparse.csr_array(np.outer(labels, np.arange(3000) < 30))).tocsr()
     model = quick().fit(rows, labels)
     assert model.predict_proba(rows[:5]).shape == (5, 2)
-    assert model.network_.fc.in_features < 80
+    assert model.members_[0].network.fc.in_features < 80
 
 
 def test_datasets_and_images():

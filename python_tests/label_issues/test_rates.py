@@ -25,6 +25,24 @@ def test_rates_are_mean_doubts_by_given_label():
     assert (rates.by_class[2].low, rates.by_class[2].high) == (0, 1)
 
 
+def test_rate_of_rows_trained_on_goes_from_the_expected_to_the_mean_doubt():
+    joint = np.array([[0.3, 0.2], [0.1, 0.4]])  # a quarter and a third of the labels are wrong
+    for rows, share in ((20, 2000 / 2020), (2000, 0.5), (40_000, 1 / 21)):
+        given = np.arange(rows) % 2
+        quality = np.where(given == 0, 0.9, 0.8)
+        rates = noise_rate(quality, given, 2, joint)
+        first, second = 0.1 + share * (1 / 4 - 0.1), 0.2 + share * (1 / 3 - 0.2)
+        assert [rate.estimate for rate in rates.by_class] == pytest.approx([first, second])
+        assert rates.overall.estimate == pytest.approx((first + second) / 2)
+
+
+def test_a_class_that_is_never_named_has_no_rate():
+    joint = np.array([[0.6, 0.0], [0.4, 0.0]])
+    rates = noise_rate(np.array([0.5, 0.7]), np.array([0, 0]), 2, joint)
+    assert 0.39 < rates.overall.estimate < 0.41
+    assert np.isnan(rates.by_class[1].estimate)
+
+
 @pytest.mark.parametrize(
     ("share", "counts"), [(1.0, (2, 5)), (0.5, (1, 2)), (3.0, (6, 10)), (0.0, (0, 0))]
 )

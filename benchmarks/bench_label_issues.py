@@ -1,0 +1,258 @@
+"""Finding wrong labels: find_label_issues against cleanlab, on data whose true labels are known.
+
+The peers have a logistic regression: cleanlab's `find_label_issues` and plain 1 − p(given label)
+have its probabilities by 5-fold cross-validation, and CleanLearning fits it itself. ptd_ext has its
+default settings, and in two rows the same probabilities as cleanlab. All rows of a run are appended
+to a CSV as soon as the run has ended; called again, the script goes on with what is missing.
+
+    python benchmarks/bench_label_issues.py --data ~/data --csv labels.csv
+    python benchmarks/bench_label_issues.py --csv labels.csv --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import measure
+import numpy as np
+import torch
+import transition_data
+from label_issues_table import CLEANLAB, CROSS_FITTED, KEYS, OURS, table
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from transition_table import read
+
+import ptd_ext
+
+DATA = (
+    "digits", "breast_cancer", "fashion_10k_pca", "fashion_10k_pixels", "fashion_60k_pca",
+    "fashion_60k_pixels", "news_svd", "news_tfidf", "hausa_svd", "hausa_tfidf",
+)  # fmt: skip
+NOISES = [*itertools.product(("instance", "symmetric", "pairwise"), (0.2, 0.3, 0.4))]
+REAL = ("real", 0.0)
+SEEDS = (0, 1, 2, 3, 4)  # defaults were chosen on others
+# Of 1, 0.1, 0.01 and 0.001 the inverse penalty with which 1 − p(given label) ranks best: with
+# scikit-learn's 1 the average precision is lower by up to 0.27.
+INVERSE_PENALTY = 0.01
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to judge and clean rows to test on; noise is a function of `source`."""
+
+    rows: Any
+    labels: np.ndarray
+    source: torch.Tensor
+    test_rows: Any
+    test_labels: np.ndarray
+    real: np.ndarray | None = None  # noisy labels that came with the data
+
+
+@dataclass(frozen=True)
+class Found:
+    """A judgement: of every row its doubt, whether it is flagged, and the class to replace it."""
+
+    doubt: np.ndarray
+    flagged: np.ndarray
+    suggested: np.ndarray
+    rate: float
+
+
+@cache
+def load(name: str, folder: Path | None) -> Problem:
+    """A data set by name."""
+    if name in ("digits", "breast_cancer"):
+        from sklearn import datasets
+
+        x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        order = np.random.default_rng(0).permutation(len(x))
+        test, train = order[: round(0.3 * len(x))], order[round(0.3 * len(x)) :]
+        source = torch.from_numpy(x[train]).float()
+        return Problem(x[train], y[train], source, x[test], y[test])
+    kind = name.rpartition("_")[2]
+    if name.startswith("fashion"):
+        found = transition_data.load("fashion_mnist", None, whole=True)
+        count = 60_000 if "60k" in name else 10_000
+        rows = found.raw[:count].flatten(1).float(), found.test_raw.flatten(1).float()
+        given = rows if kind == "pixels" else transition_data.principal(*rows)
+        labels = found.labels[:count].numpy(), found.test_labels.numpy()
+        return Problem(given[0].numpy(), labels[0], rows[0], given[1].numpy(), labels[1])
+    found = transition_data.load(name.partition("_")[0], folder)
+    sparse = found.counts, found.test_counts
+    given = sparse if kind == "tfidf" else (found.features.numpy(), found.test_features.numpy())
+    real = None if found.noisy is None else found.noisy.numpy()
+    # A text's features have a length of 10, pixels one of thousands.
+    labels = found.labels.numpy(), found.test_labels.numpy()
+    return Problem(given[0], labels[0], 100 * found.raw, given[1], labels[1], real)
+
+
+def noisy_labels(problem: Problem, kind: str, rate: float, seed: int) -> np.ndarray:
+    """Given labels, of which about a share `rate` is wrong."""
+    if kind == "real":
+        return problem.real
+    classes = int(problem.labels.max()) + 1
+    options = {"seed": seed, "classes": classes}
+    if kind == "instance":
+        noise = ptd_ext.instance_dependent_noise(problem.source, problem.labels, rate, **options)
+    else:
+        make = {"symmetric": ptd_ext.symmetric_noise, "pairwise": ptd_ext.pairwise_noise}[kind]
+        noise = make(problem.labels, rate, **options)
+    return noise.noisy_labels.numpy()
+
+
+def regression(rows: Any) -> Any:
+    """A logistic regression; TF-IDF has a scale of its own, and its default penalty suits it."""
+    if hasattr(rows, "tocsr"):
+        return LogisticRegression(max_iter=200)
+    return make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=200))
+
+
+def methods(rows: Any, given: np.ndarray, seed: int) -> dict[str, Callable[[], Found]]:
+    """The judgements to compare; "1 - p" makes the probabilities that others then share."""
+    positions = np.arange(len(given))
+
+    @cache
+    def out_of_fold() -> np.ndarray:
+        folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+        model = regression(rows)
+        return cross_val_predict(model, rows, given, cv=folds, method="predict_proba")
+
+    def ours(found: ptd_ext.LabelIssues) -> Found:
+        others = found.posterior.copy()
+        others[positions, given] = -1
+        flagged = found.is_label_issue
+        return Found(1 - found.label_quality, flagged, others.argmax(1), float(found.noise_rate))
+
+    def plain() -> Found:
+        p = out_of_fold()
+        other = p.argmax(1) != given
+        return Found(1 - p[positions, given], other, p.argmax(1), other.mean())
+
+    def cleanlab() -> Found:
+        from cleanlab.filter import find_label_issues
+
+        p = out_of_fold()
+        flagged = find_label_issues(given, p, n_jobs=1)
+        # Its list is that of the flagged rows; the others follow in the same order.
+        return Found(flagged + 1 - p[positions, given], flagged, p.argmax(1), flagged.mean())
+
+    def clean_learning() -> Found:
+        from cleanlab.classification import CleanLearning
+
+        options = {"n_jobs": 1}
+        model = CleanLearning(regression(rows), seed=seed, find_label_issues_kwargs=options)
+        table = model.find_label_issues(rows, given)
+        flagged = table["is_label_issue"].to_numpy()
+        doubt, predicted = 1 - table["label_quality"].to_numpy(), table["predicted_label"]
+        return Found(doubt, flagged, predicted.to_numpy(), flagged.mean())
+
+    def find(**options: Any) -> Callable[[], Found]:
+        return lambda: ours(ptd_ext.find_label_issues(rows, given, random_state=seed, **options))
+
+    def same_probabilities(**options: Any) -> Found:
+        options["pred_probs"] = out_of_fold()
+        return ours(ptd_ext.find_label_issues(None, given, random_state=seed, **options))
+
+    found = {
+        OURS: find(),
+        "1 - p": plain,
+        CLEANLAB[0]: cleanlab,
+        CLEANLAB[1]: clean_learning,
+        "ptd_ext pred_probs": same_probabilities,
+        CROSS_FITTED: find(cross_fit=5),
+    }
+    if not hasattr(rows, "tocsr"):
+        found["ptd_ext pred_probs, features"] = lambda: same_probabilities(features=rows)
+    return found
+
+
+def figures(problem: Problem, given: np.ndarray, found: Found) -> dict[str, Any]:
+    """How good a judgement is."""
+    wrong, flagged = given != problem.labels, found.flagged
+    right = wrong & (found.suggested == problem.labels)
+    relabelled = np.where(flagged, found.suggested, given)
+    every = np.ones(len(given), dtype=bool)
+    return {
+        "wrong": wrong.mean(),
+        "average_precision": average_precision_score(wrong, found.doubt),
+        "flagged_per_wrong": flagged.sum() / wrong.sum(),
+        "precision": wrong[flagged].mean() if flagged.any() else 0.0,
+        "recall": flagged[wrong].mean(),
+        "suggestion_right": right.sum() / wrong.sum(),
+        "flagged_and_right": (right & flagged).sum() / wrong.sum(),
+        "rate_error": abs(found.rate - wrong.mean()),
+        "accuracy_dropped": _accuracy(problem, given, ~flagged),
+        "accuracy_relabelled": _accuracy(problem, relabelled, every),
+    }
+
+
+def _accuracy(problem: Problem, labels: np.ndarray, kept: np.ndarray) -> float:
+    """Clean test accuracy of a logistic regression fitted to the rows that are kept."""
+    if len(set(labels[kept])) < 2:
+        return 0.0
+    model = clone(regression(problem.rows)).fit(problem.rows[kept], labels[kept])
+    return model.score(problem.test_rows, problem.test_labels)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run and append what is missing."""
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", module="sklearn")
+    done = {tuple(row[key] for key in (*KEYS, "method")) for row in read(arguments.csv)}
+    every = itertools.product(arguments.seeds, DATA, [*NOISES, REAL])
+    for seed, name, (kind, rate) in every:
+        cell = f"{name} {kind} {rate:g}"
+        if (kind == "real") != name.startswith("hausa"):
+            continue
+        if arguments.cells and not any(words in cell for words in arguments.cells):
+            continue
+        key = dict(zip(KEYS, map(str, (name, kind, rate, seed)), strict=True))
+        todo = [m for m in arguments.methods if (*key.values(), m) not in done]
+        if not todo:
+            continue
+        problem = load(name, arguments.data)
+        given = noisy_labels(problem, kind, rate, seed)
+        rows, before = [], _accuracy(problem, given, np.ones(len(given), dtype=bool))
+        compared = methods(problem.rows, given, seed)
+        for method in (m for m in todo if m in compared):
+            start = time.process_time()
+            found = compared[method]()
+            spent = {"cpu_seconds": time.process_time() - start, "accuracy_given": before}
+            row = {**key, "method": method, **figures(problem, given, found), **spent}
+            rows.append({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in row.items()})
+            rows[-1] |= measure.machine()
+            print(cell, seed, *list(rows[-1].values())[4:], flush=True)
+        measure.write_csv(arguments.csv, rows, keep=lambda row: True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run what is missing, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--csv", type=Path, required=True, help="appended to")
+    parser.add_argument("--data", type=Path, help="folder that holds a folder per data set")
+    parser.add_argument("--cells", nargs="+", help='some: words of "data noise rate"')
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
+    default = [OURS, "1 - p", *CLEANLAB, "ptd_ext pred_probs", "ptd_ext pred_probs, features"]
+    parser.add_argument("--methods", nargs="+", default=default, help=f"also {CROSS_FITTED!r}")
+    parser.add_argument("--table", action="store_true", help="print means of what the CSV has")
+    arguments = parser.parse_args(argv)
+    if arguments.table:
+        print(table(read(arguments.csv)))
+    else:
+        run(arguments)
+
+
+if __name__ == "__main__":
+    main()

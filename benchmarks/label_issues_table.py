@@ -1,0 +1,83 @@
+"""Sums up the rows of bench_label_issues.py: a table, and how far the targets are reached."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+import numpy as np
+
+OURS = "ptd_ext"
+CROSS_FITTED = "ptd_ext cross_fit=5"
+CLEANLAB = ("cleanlab", "CleanLearning")
+KEYS = ("data", "noise", "rate", "seed")
+
+Row = dict[str, str]
+
+
+def table(rows: list[Row]) -> str:
+    """Means over seeds and noise rates of each data set and kind of noise, and the targets."""
+    lines = [
+        "| data | noise | runs | AP | cleanlab | CleanLearning | 1 − p | flagged / wrong |"
+        " precision | recall | right class | cleanlab | rate error | dropped | relabelled |"
+        " as given | s |",
+        "|---" * 17 + "|",
+    ]
+    mine = [row for row in rows if row["method"] == OURS]
+    peers = {(*_key(row), row["method"]): row for row in rows}
+    for data, noise in dict.fromkeys((row["data"], row["noise"]) for row in mine):
+        cell = [row for row in mine if (row["data"], row["noise"]) == (data, noise)]
+
+        def mean(field: str, method: str = OURS, cell: list[Row] = cell) -> str:
+            found = [peers[(*_key(r), method)] for r in cell if (*_key(r), method) in peers]
+            values = [float(row[field]) for row in found]
+            return f"{statistics.mean(values):.3f}" if values else "–"
+
+        precision = "average_precision"
+        texts = [data, noise, str(len(cell)), mean(precision)]
+        texts += [mean(precision, peer) for peer in (*CLEANLAB, "1 - p")]
+        texts += [mean(field) for field in ("flagged_per_wrong", "precision", "recall")]
+        texts += [mean("suggestion_right"), mean("suggestion_right", CLEANLAB[0])]
+        texts += [mean(f) for f in ("rate_error", "accuracy_dropped", "accuracy_relabelled")]
+        texts += [mean("accuracy_given"), f"{float(mean('cpu_seconds')):.0f}"]
+        lines.append("| " + " | ".join(texts) + " |")
+    return "\n".join([*lines, "", *_targets(rows)])
+
+
+def _targets(rows: list[Row]) -> Iterable[str]:
+    """How many combinations of data, noise and rate reach each target, by their mean over seeds."""
+    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    for row in rows:
+        cells.setdefault(_key(row)[:3], {}).setdefault(row["method"], []).append(row)
+
+    def mean(cell: tuple[str, ...], method: str, field: str) -> float:
+        found = cells[cell].get(method, [])
+        return statistics.mean(float(row[field]) for row in found) if found else float("nan")
+
+    def best(cell: tuple[str, ...], field: str) -> float:
+        return np.nanmax([mean(cell, peer, field) for peer in CLEANLAB])
+
+    both = [cell for cell, found in cells.items() if {OURS, CLEANLAB[0]} <= set(found)]
+    gain = {c: mean(c, OURS, "average_precision") - best(c, "average_precision") for c in both}
+    low = {" ".join(cell): round(value, 3) for cell, value in gain.items() if value < -0.01}
+    yield f"average precision at least cleanlab's - 0.01: {len(both) - len(low)} of {len(both)}"
+    yield f"  not in {low}"
+    hard = [gain[c] for c in both if c[1] == "instance" and float(c[2]) > 0.25]
+    if hard:
+        yield f"gain over instance-dependent noise of 30 and 40 %: {statistics.mean(hard):.3f}"
+    runs = [r for r in rows if r["method"] == OURS]
+    near = [r for r in runs if abs(float(r["flagged_per_wrong"]) - 1) <= 0.25]
+    yield f"flags within a quarter of the wrong rows: {len(near)} of {len(runs)} runs"
+    for field in ("suggestion_right", "flagged_and_right"):
+        right = [c for c in both if mean(c, OURS, field) >= best(c, "suggestion_right")]
+        yield f"{field} at least cleanlab's predicted class: {len(right)} of {len(both)}"
+    folded = {_key(row) for row in rows if row["method"] == CROSS_FITTED}
+    for method in (OURS, CROSS_FITTED) if folded else ():
+        mine = [row for row in rows if row["method"] == method and _key(row) in folded]
+        fields = ("average_precision", "flagged_per_wrong", "rate_error", "cpu_seconds")
+        values = [f"{f} {statistics.mean(float(row[f]) for row in mine):.3f}" for f in fields]
+        yield f"{method} over {len(mine)} runs: {', '.join(values)}"
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    return tuple(row[key] for key in KEYS)
