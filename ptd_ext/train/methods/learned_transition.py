@@ -1,4 +1,4 @@
-"""Training through a T(x) that is learned without anchors: neighbours, counts, learned parts."""
+"""Training through a T(x) that is not read off anchors: neighbours, counts, learned parts."""
 
 from __future__ import annotations
 

@@ -122,9 +122,9 @@ METHODS: dict[str, Method] = {
     "PTD-R": Method(_reweight, "parts", cost=1.3, ablation=True),
     "PTD-F-V": Method(_revised_forward, "parts", cost=1.4, ablation=True),
     "PTD-R-V": Method(_revised_reweight, "parts", cost=1.4, ablation=True),
-    # Methods without anchors: T from neighbours, T by counts, and T(x) with learned parts, which
-    # start from the counts. Counts belong to the forward likelihood and are updated until training
-    # ends, so that EM has no -R and no -V.
+    # Methods that do not read T off anchors: T from neighbours, T by counts, and T(x) with learned
+    # parts, which start from the counts. Counts belong to the forward likelihood and are updated
+    # until training ends, so that EM has no -R and no -V.
     "NN-F": Method(
         lambda s: [WarmUp(s), ThroughNeighbours(s, "forward")],
         "class",
