@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from ptd_ext.label_issues._members import Member
+from ptd_ext.label_issues._progress import TrainingProgress
 from ptd_ext.ops.functional import noisy_posterior
 from ptd_ext.train.config.own_data import networks_for, schedule_for, validation_share
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import Inputs, Problem, Scale
-from ptd_ext.train.engine.logger import Log
 from ptd_ext.train.engine.signals import Stopped
 from ptd_ext.train.engine.state import TransitionEstimate
 from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.transition.model import PartTransition
+from ptd_ext.utils.threads import using
 
 __all__ = ["Trained", "candidate_networks", "fitting_settings", "split_rows", "train_network"]
 
@@ -56,13 +57,6 @@ class _InMemory(Trainer):
 
     def write_tensors(self, name: str, state: dict[str, Tensor]) -> None:
         self.written[name] = copy.deepcopy(state)
-
-
-class _EpochLines(Log):
-    """Leaves out the accuracy on a clean test set, since there is none."""
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        super().epoch({name: value for name, value in record.items() if name != "test_accuracy"})
 
 
 def candidate_networks(shape: torch.Size) -> tuple[str, ...]:
@@ -129,7 +123,7 @@ def train_network(
     settings: Settings,
     device: torch.device,
     *,
-    progress: bool = False,
+    progress: bool | str = False,
 ) -> Trained:
     """Train by the settings' method on encoded rows.
 
@@ -140,7 +134,7 @@ def train_network(
         split: positions to train on, and to validate on.
         settings: the settings of the engine.
         device: the device to train on.
-        progress: whether to print a line for every epoch.
+        progress: as in :class:`ptd_ext.PTDClassifier`.
     """
     train, held_out = split
     scale = Scale(None, None, settings.channels_last)
@@ -164,13 +158,16 @@ def train_network(
         embedding=None,
         asked_rate=None,
     )
-    trainer = _InMemory(
-        settings, problem, device, log=_EpochLines(quiet=not progress, progress=False)
-    )
+    log = TrainingProgress(progress)
+    trainer = _InMemory(settings, problem, device, log=log)
+    log.begin(settings.network, sum(stage.epochs for stage in trainer.stages))
     try:
-        trainer.train()
+        with using(trainer.worthwhile_threads()):
+            trainer.train()
     except Stopped as stopped:
         raise KeyboardInterrupt(str(stopped)) from None
+    finally:
+        log.close()
     records = [json.loads(line) for line in trainer.log.records]
     warm_up = [r["validation_accuracy"] for r in records if r["stage"] == records[0]["stage"]]
     learned = trainer.outputs.transition

@@ -78,7 +78,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         random_state: seed, or a generator of NumPy or torch.
         device: the device to train on; by default a GPU if there is one.
-        progress: whether to print a line for every epoch.
+        progress: true prints a line for every epoch, "bar" shows a progress bar (with tqdm).
 
     Attributes:
         classes_: the labels, [C].
@@ -106,7 +106,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         flag_share: float = 1.0,
         random_state: Any = None,
         device: Any = None,
-        progress: bool = False,
+        progress: bool | str = False,
     ) -> None:
         self.method = method
         self.network = network

@@ -66,14 +66,33 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="FOLDS",
         help="judge each row by a network trained without its fold (default: 0, by one network)",
     )
-    parser.add_argument("--method", default=None, help="as `ptd-ext train --list` names them")
+    parser.add_argument(
+        "--method", default=None, help="as `ptd-ext train --list` names them (default: PTD-L)"
+    )
     parser.add_argument("--network", default="auto", help="linear, mlp, lenet5, … (default: auto)")
-    parser.add_argument("--epochs", type=int, metavar="N", help="of each stage of training")
+    parser.add_argument(
+        "--parts", type=int, default=10, metavar="R", help="number of parts of T(x) (default: 10)"
+    )
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="of each stage of training (default: 10 to 100, fewer for more rows)",
+    )
+    parser.add_argument(
+        "--validation",
+        type=float,
+        metavar="SHARE",
+        help="rows held out to choose the epoch and the network (default: 0.1 to 0.3)",
+    )
     parser.add_argument(
         "--features", metavar="FILE", help="weights of a ResNet whose features images are given by"
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quiet", action="store_true", help="print no line for every epoch")
+    parser.add_argument("--seed", type=int, default=0, help="of the network (default: 0)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, … (default: a GPU if there is one)")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--verbose", action="store_true", help="print a line for every epoch")
+    shown.add_argument("--quiet", action="store_true", help="show no progress bar")
     arguments = parser.parse_args(argv)
     with report_errors(parser):
         _run(arguments)
@@ -101,9 +120,12 @@ def _run(arguments: argparse.Namespace) -> None:
         cross_fit=arguments.cross_fit,
         random_state=arguments.seed,
         network=arguments.network,
+        n_parts=arguments.parts,
         max_epochs=arguments.epochs,
+        validation_fraction=arguments.validation,
         feature_extractor=arguments.features,
-        progress=not arguments.quiet,
+        device=arguments.device,
+        progress=True if arguments.verbose else False if arguments.quiet else None,
         **method,
     )
     print(found)

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 
 from ptd_ext.label_issues._from_predictions import judge_predictions
 from ptd_ext.label_issues._inputs import from_dataset
+from ptd_ext.label_issues._progress import bar_on_terminals
 from ptd_ext.label_issues._samples import show_rows
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.utils.params import seed_of
@@ -29,6 +30,7 @@ def find_label_issues(
     flag_share: float = 1.0,
     cross_fit: int = 0,
     random_state: Any = 0,
+    progress: bool | str | None = None,
     **options: Any,
 ) -> LabelIssues:
     r"""Judge every label: how likely it is right, and what it should be.
@@ -65,6 +67,8 @@ def find_label_issues(
             them; as it trains through T(x), it hardly memorises wrong labels. With 2 or more, each
             row is judged by a network trained without its fold, which takes k + 1 times as long.
         random_state: a seed, or a generator of NumPy or torch.
+        progress: true prints a line for every epoch of training, "bar" shows a progress bar, false
+            nothing; by default a bar if standard error is a terminal.
         options: further arguments of :class:`ptd_ext.PTDClassifier`.
 
     Returns:
@@ -86,6 +90,7 @@ def find_label_issues(
     else:
         if classes is not None:
             raise TypeError("classes name the columns of pred_probs, which are not given.")
+        options["progress"] = bar_on_terminals() if progress is None else progress
         found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
     show: Callable[[int], Any] | None = None if X is None else show_rows(X)
     return dataclasses.replace(found, sample=show)
