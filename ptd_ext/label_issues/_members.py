@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.model import PartTransition
 
-__all__ = ["Judgement", "Member", "judge_rows"]
+__all__ = ["Judgement", "Member", "expected_joint", "judge_rows"]
 
 _ROWS = 4096  # predicted at once
 _SMALLEST = 1e-30  # of a sum that is divided by
@@ -60,15 +60,18 @@ class Member:
 
     def joint(self, logits: Tensor, weights: Tensor) -> Tensor:
         """P(true class, given label) that the network and T(x) expect of these rows, [C, C]."""
-        posterior = logits.softmax(1)
-        shares = posterior.T @ weights  # [C, R]: h(x) summed over the rows of each class
-        sizes = shares.sum(1, keepdim=True)
-        rows = torch.einsum(
-            "cr,rck->ck", shares / sizes.clamp(min=_SMALLEST), self.transition.parts
-        )
-        if self.transition.slack is not None:
-            rows = transition_matrix(rows.new_ones(1, 1), rows[None], self.transition.slack)[0]
-        return sizes / len(logits) * rows
+        return expected_joint(logits, weights, self.transition)
+
+
+def expected_joint(logits: Tensor, weights: Tensor, transition: PartTransition) -> Tensor:
+    """P(true class, given label) that logits [N, C] and T(x) expect of a row, [C, C]."""
+    posterior = logits.softmax(1)
+    shares = posterior.T @ weights  # [C, R]: h(x) summed over the rows of each class
+    sizes = shares.sum(1, keepdim=True)
+    rows = torch.einsum("cr,rck->ck", shares / sizes.clamp(min=_SMALLEST), transition.parts)
+    if transition.slack is not None:
+        rows = transition_matrix(rows.new_ones(1, 1), rows[None], transition.slack)[0]
+    return sizes / len(logits) * rows
 
 
 @dataclass(frozen=True)

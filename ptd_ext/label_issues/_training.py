@@ -25,10 +25,6 @@ from ptd_ext.utils.threads import using
 
 __all__ = ["Trained", "candidate_networks", "fitting_settings", "split_rows", "train_network"]
 
-_DECAY_ROWS = 8.0  # weight decay times rows
-_LEAST_DECAY = 1e-4
-_MOST_DECAY = {"linear": 0.1, "mlp": 0.03}  # beyond, the weights of a perceptron fall to zero
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -83,15 +79,8 @@ def fitting_settings(
         parts=parts,
         seed=seed,
         progress=False,
-        weight_decay=_weight_decay(samples, network),
         **schedule_for(samples, network, epochs),
     )
-
-
-def _weight_decay(samples: int, network: str) -> float:
-    """Return a penalty for small networks that counts like so many rows, however many there are."""
-    most = _MOST_DECAY.get(network, 0.0)
-    return max(_LEAST_DECAY, min(most, _DECAY_ROWS / max(1, samples)))
 
 
 def split_rows(

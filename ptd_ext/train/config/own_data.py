@@ -29,6 +29,9 @@ _EPOCHS = (10, 100)  # the least and the most
 _BATCHES = (16, 512)
 _LR = 1e-3  # for Adam
 _LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger steps
+_DECAY_ROWS = 8.0  # weight decay times rows
+_LEAST_DECAY = 1e-4
+_MOST_DECAY = {"linear": 0.1, "mlp": 0.03}  # beyond, the weights of a perceptron fall to zero
 _VALIDATION = 200  # samples that model selection needs, if there are enough
 _SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
 _MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
@@ -62,11 +65,18 @@ def schedule_for(samples: int, network: str, epochs: int | None = None) -> dict[
         "batch_size": batch,
         "optimiser": "adam",
         "lr": _LINEAR_LR if network == "linear" else _LR,
+        "weight_decay": _weight_decay(samples, network),
         "schedule": "linear",
         "decay_from": 0.5,
         "late_beta1": 0.9,
         "select": "likelihood",
     }
+
+
+def _weight_decay(samples: int, network: str) -> float:
+    """Return a penalty for small networks that counts like so many rows, however many there are."""
+    most = _MOST_DECAY.get(network, 0.0)
+    return max(_LEAST_DECAY, min(most, _DECAY_ROWS / max(1, samples)))
 
 
 def other_stages(epochs: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from ptd_ext.label_issues._chance import chance_warning
 from ptd_ext.label_issues._issue_files import write_issues
 from ptd_ext.label_issues._labels import GivenLabels
+from ptd_ext.label_issues._members import expected_joint
 from ptd_ext.label_issues._samples import png_of
 from ptd_ext.label_issues.findings import LabelIssues, judge
 from ptd_ext.label_issues.report.contents import Sample
@@ -73,6 +74,7 @@ def _judge(trainer: Trainer, logits: Tensor, t: TransitionEstimate) -> LabelIssu
         posterior.numpy()[order],
         GivenLabels(codes.cpu().numpy()[order], class_values(problem.class_names)),
         mean.numpy(),
+        joint=expected_joint(logits, h, part_transition(t)).cpu().double().numpy(),
         ids=_ids(problem)[order],
         trusted=trusted,
         parts=t.parts.cpu().double().numpy() if several else None,
