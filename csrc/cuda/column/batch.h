@@ -13,6 +13,7 @@ struct ColumnBatch {
   Labels labels;
   Transition<T> transition;
   const T* row_sums;             // [N, C], of T(x) + slack clamped at zero; only with slack
+  T* row_sums_out;               // row_sums if the kernel itself is to compute them, else nullptr
   T smoothing, smoothing_floor;  // epsilon, epsilon / C
 };
 

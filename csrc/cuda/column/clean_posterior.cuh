@@ -20,7 +20,8 @@ __device__ __forceinline__ T inverse_column_sum(const ColumnSums<T>& sums) {
 template <class S>
 struct CleanPosterior {
   using T = Accumulation<S>;
-  T* posterior;  // [N, C]
+  static constexpr bool kWritesRowSums = false;  // it would have a stack frame on sm_70
+  T* posterior;                                  // [N, C]
 
   template <int V, class Group>
   __device__ __forceinline__ void visit(const ColumnBatch<S>& batch, int64_t n, int label,
@@ -40,6 +41,7 @@ struct CleanPosterior {
 template <class S>
 struct CleanPosteriorBackward {
   using T = Accumulation<S>;
+  static constexpr bool kWritesRowSums = false;
   PosteriorGradients<S> grads;
 
   template <int V, class Group>

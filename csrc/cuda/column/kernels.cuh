@@ -1,7 +1,7 @@
 // The losses and clean_posterior: kernels that apply Op to one column of T(x) per sample.
 //
-//   column_thread_per_sample  few classes: all threads stage the parts in shared memory, even if a
-//                             small batch gives a block fewer samples than threads
+//   column_thread_per_sample  few classes: a block stages the parts in shared memory; the loss with
+//                             slack computes the row sums too
 //   column_warp_per_sample    a block has one label and a chunk of samples; it stages the label's
 //                             column in shared memory, and its warps visit the samples with it
 //   column_block_per_sample   many classes: the column is read from L2
@@ -20,6 +20,35 @@ namespace ptd {
 // bank conflicts.
 PTD_HD int staged_pitch(int parts, int classes) { return parts * classes | 1; }
 
+// Row sums of T(x) + slack of sample n, by one thread. All threads read the same staged numbers.
+// The loops over V columns have no branch: columns beyond the last repeat it, and are not added up.
+template <int V, class T>
+__device__ __forceinline__ void write_row_sums(const Transition<T>& transition,
+                                               const T* staged,  // [C, pitch]
+                                               int64_t n, bool has_sample,
+                                               T* row_sums) {  // [N, C]
+  const int classes = transition.classes, parts = transition.parts;
+  const int pitch = staged_pitch(parts, classes);
+  const int64_t own = has_sample ? n : transition.samples - 1;
+  const auto column = [&](int k) { return k < classes ? k : classes - 1; };
+#pragma unroll 1
+  for (int i = 0; i < classes; ++i) {
+    T m[V], sum = T(0);
+#pragma unroll
+    for (int k = 0; k < V; ++k) m[k] = *transition.slack.at(i, column(k));
+#pragma unroll 1
+    for (int j = 0; j < parts; ++j) {
+      const T h = transition.weight(own, j);
+      const T* part = staged + j * classes + i;
+#pragma unroll
+      for (int k = 0; k < V; ++k) m[k] += h * part[column(k) * pitch];
+    }
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum += k < classes ? clamp_entry(m[k]) : T(0);
+    if (has_sample) row_sums[n * classes + i] = sum;
+  }
+}
+
 template <class S, class Op>
 __global__ void __launch_bounds__(kColumnThreads, 4)
     column_thread_per_sample(ColumnBatch<S> batch, Op op, int block_samples) {
@@ -29,6 +58,7 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
   const Transition<T>& transition = batch.transition;
   const int classes = transition.classes, parts = transition.parts;
   const int size = parts * classes, pitch = staged_pitch(parts, classes);
+  // All threads take part, even if a small batch gives a block fewer samples than threads.
   for (int e = threadIdx.x; e < classes * size; e += kColumnThreads) {
     staged[e / size * pitch + e % size] = transition.columns[e];
   }
@@ -36,7 +66,13 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
 
   LossSums thread_sums;
   const int64_t n = int64_t(blockIdx.x) * block_samples + threadIdx.x;
-  if (int(threadIdx.x) < block_samples && n < transition.samples) {
+  const bool has_sample = int(threadIdx.x) < block_samples && n < transition.samples;
+  if constexpr (Op::kWritesRowSums) {
+    if (batch.row_sums_out) {
+      write_row_sums<V>(transition, staged, n, has_sample, batch.row_sums_out);
+    }
+  }
+  if (has_sample) {
     const int label = batch.labels.class_of(n, classes), y = label < 0 ? 0 : label;
     ThreadGroup group;
     Fragment<T, V> sample;

@@ -43,6 +43,7 @@ __device__ __forceinline__ T class_weight_of(const LossRule<T>& rule, int label)
 template <class S>
 struct TransitionLoss {
   using T = Accumulation<S>;
+  static constexpr bool kWritesRowSums = true;
   LossRule<T> rule;
   LossOutputs<T> out;
 
@@ -72,6 +73,7 @@ struct TransitionLoss {
 template <class S>
 struct TransitionLossBackward {
   using T = Accumulation<S>;
+  static constexpr bool kWritesRowSums = false;
   LossRule<T> rule;
   LossGradients<S> grads;
 

@@ -31,10 +31,15 @@ struct TransitionLossCuda : ColumnDevice {
     const OnDevice device(tensors.logits);
     with_storage(tensors.logits, [&]<class S>() {
       using T = Accumulation<S>;
-      const ColumnInputs<S> inputs(sizes, tensors, results.saved_column, options.ignore_index,
-                                   options.smoothing);
+      ColumnInputs<S> inputs(sizes, tensors, results.saved_column, options.ignore_index,
+                             options.smoothing);
       if (tensors.slack) {
-        write_row_sums(op, inputs.transition.view, results.saved_column, device.stream());
+        // With few classes the kernel of the loss computes them itself.
+        if (inputs.plan.mapping == ColumnPlan::kThreadPerSample && sizes.samples > 0) {
+          inputs.batch.row_sums_out = pointer<T>(results.saved_column);
+        } else {
+          write_row_sums(op, inputs.transition.view, results.saved_column, device.stream());
+        }
       }
       LossOutputs<T> out{};
       Tensor workspace;
