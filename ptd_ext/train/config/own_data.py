@@ -33,6 +33,7 @@ _DECAY_ROWS = 8.0  # weight decay times rows
 _LEAST_DECAY = 1e-4
 _MOST_DECAY = {"linear": 0.1, "mlp": 0.03}  # beyond, the weights of a perceptron fall to zero
 _VALIDATION = 200  # samples that model selection needs, if there are enough
+_TINY_IMAGE = 12  # pixels a side that LeNet-5 needs; smaller images are taken as rows
 _SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
 _MIDDLE_IMAGE = 96  # pixels a side up to which training a ResNet-18 from scratch is worthwhile
 
@@ -43,7 +44,7 @@ def networks_for(shape: Sequence[int]) -> tuple[str, ...]:
     There is none for large images: training on them from random weights takes hours and does
     badly, so that a network must be named, or features of a pretrained one given.
     """
-    if len(shape) == 1:
+    if len(shape) == 1 or min(shape[1:]) < _TINY_IMAGE:
         return ("linear", "mlp")
     side = max(shape[1:])
     if side <= _SMALL_IMAGE:

@@ -143,7 +143,13 @@ def test_a_wrong_value_gets_a_sentence(name, value):
 
 
 @pytest.mark.parametrize(
-    ("shape", "network"), [((8,), "linear"), ((1, 28, 28), "lenet5"), ((3, 64, 64), "resnet18")]
+    ("shape", "network"),
+    [
+        ((8,), "linear"),
+        ((1, 8, 8), "linear"),
+        ((1, 28, 28), "lenet5"),
+        ((3, 64, 64), "resnet18"),
+    ],
 )
 def test_own_data_get_what_suits_their_size_and_kind(shape, network):
     few, many = (
