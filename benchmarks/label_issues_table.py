@@ -59,7 +59,7 @@ def _targets(rows: list[Row]) -> Iterable[str]:
 
     both = [cell for cell, found in cells.items() if {OURS, CLEANLAB[0]} <= set(found)]
     gain = {c: mean(c, OURS, "average_precision") - best(c, "average_precision") for c in both}
-    low = {" ".join(cell): round(value, 3) for cell, value in gain.items() if value < -0.01}
+    low = {" ".join(cell): f"{value:.3f}" for cell, value in gain.items() if value < -0.01}
     yield f"average precision at least cleanlab's - 0.01: {len(both) - len(low)} of {len(both)}"
     yield f"  not in {low}"
     hard = [gain[c] for c in both if c[1] == "instance" and float(c[2]) > 0.25]
