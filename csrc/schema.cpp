@@ -3,16 +3,17 @@
 //
 // Outputs that only the backward operator needs are named saved_*; a gradient that was not asked
 // for is an empty tensor. `importance` and `reduction` are enumerations: see
-// csrc/transition_loss.h and csrc/math/loss_terms.h. With save_gradient the loss saves the gradient
-// of its logits, for a backward call that asks for no other gradient.
+// csrc/transition_loss.h and csrc/math/loss_terms.h.
+//
+// transition_loss_gradients, for the CPU, computes the loss and its gradients in one pass. Without
+// a reduction each row of grad_logits is the gradient of its own loss, and there is no grad_slack.
 #include <torch/csrc/stable/library.h>
 
 STABLE_TORCH_LIBRARY(ptd_ext, m) {
   m.def(
       "transition_loss(Tensor logits, Tensor noisy_labels, Tensor? weights, Tensor parts, "
       "Tensor? slack, Tensor? class_weight, int importance, "
-      "float? max_importance, int reduction, int ignore_index, float smoothing, "
-      "bool save_gradient=False) "
+      "float? max_importance, int reduction, int ignore_index, float smoothing) "
       "-> (Tensor loss, Tensor saved_weight, Tensor saved_column)");
   m.def(
       "transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noisy_labels, "
@@ -20,7 +21,12 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
       "Tensor saved_weight, Tensor saved_column, int importance, float? max_importance, "
       "int reduction, int ignore_index, float smoothing, bool need_logits, bool need_weights, bool "
       "need_parts, "
-      "bool need_slack, bool saved_gradient=False) -> (Tensor, Tensor, Tensor, Tensor)");
+      "bool need_slack) -> (Tensor, Tensor, Tensor, Tensor)");
+  m.def(
+      "transition_loss_gradients(Tensor logits, Tensor noisy_labels, Tensor? weights, "
+      "Tensor parts, Tensor? slack, Tensor? class_weight, int importance, "
+      "float? max_importance, int reduction, int ignore_index, float smoothing, "
+      "bool need_slack) -> (Tensor loss, Tensor grad_logits, Tensor grad_slack)");
   m.def(
       "clean_posterior(Tensor logits, Tensor noisy_labels, Tensor? weights, Tensor parts, "
       "Tensor? slack, int ignore_index, float smoothing) "

@@ -26,9 +26,6 @@ struct LossOptions {
   int64_t reduction;
   int64_t ignore_index;
   double smoothing;
-  // True if the forward operator saves the gradient of the logits in place of a column. A device
-  // may ignore this option and compute that gradient in the backward operator, like all others.
-  bool save_gradient;
 };
 
 // The tensors of a loss.
@@ -71,10 +68,9 @@ template <class Device>
 std::tuple<Tensor, Tensor, Tensor> transition_loss(
     Tensor logits, Tensor noisy_labels, OptionalTensor weights, Tensor parts, OptionalTensor slack,
     OptionalTensor class_weight, int64_t importance, std::optional<double> max_importance,
-    int64_t reduction, int64_t ignore_index, double smoothing, bool save_gradient) {
-  const LossOptions options{importance, max_importance.value_or(INFINITY),
-                            reduction,  ignore_index,
-                            smoothing,  save_gradient};
+    int64_t reduction, int64_t ignore_index, double smoothing) {
+  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
+                            smoothing};
   const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   Device::check(loss_name(importance), logits);
@@ -93,17 +89,10 @@ FourTensors transition_loss_backward(Tensor grad_loss, Tensor logits, Tensor noi
                                      Tensor saved_column, int64_t importance,
                                      std::optional<double> max_importance, int64_t reduction,
                                      int64_t ignore_index, double smoothing, bool need_logits,
-                                     bool need_weights, bool need_parts, bool need_slack,
-                                     bool saved_gradient) {
+                                     bool need_weights, bool need_parts, bool need_slack) {
   const char* op = "transition_loss_backward";
-  const LossOptions options{importance, max_importance.value_or(INFINITY),
-                            reduction,  ignore_index,
-                            smoothing,  saved_gradient};
-  if (saved_gradient && (!need_logits || need_weights || need_parts || need_slack)) {
-    raise_error(
-        "transition_loss_backward: with saved_gradient there is the gradient of the logits alone; "
-        "ask for no other.");
-  }
+  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
+                            smoothing};
   const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   Device::check(loss_name(importance), logits);

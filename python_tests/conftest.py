@@ -1,6 +1,9 @@
 """The tests run against the installed package, whichever way pytest is started."""
 
+import hashlib
+import os
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +14,12 @@ ROOT = Path(__file__).parent.parent
 # `python -m pytest` puts the working directory first, where the source folder ptd_ext/ without its
 # compiled modules would hide the installed package.
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
+
+# torch.compile remembers graphs from run to run, by the names of their operators: one that was
+# traced with other schemas would be called with the wrong arguments.
+_SCHEMAS = hashlib.sha256((ROOT / "csrc" / "schema.cpp").read_bytes()).hexdigest()[:12]
+_COMPILED = Path(tempfile.gettempdir()) / f"torchinductor_ptd_ext_{_SCHEMAS}"
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_COMPILED))
 
 
 def pytest_configure():

@@ -51,7 +51,7 @@ class Ranges {
   // of `block` samples.
   Ranges(int64_t samples, double work, int64_t most = INT64_MAX, int64_t block = kBlock)
       : samples_(samples) {
-    constexpr double kWorthAThread = 400e3;  // multiply-adds, about ten microseconds
+    constexpr double kWorthAThread = 300e3;  // multiply-adds, about eight microseconds
     const double worth = double(samples) * work / kWorthAThread;
     int64_t count = torch::stable::get_num_threads();
     if (double(count) > worth) count = worth < 1 ? 1 : int64_t(worth);
@@ -90,9 +90,7 @@ class LaidOutColumns {
     index_.assign(parts_.classes, -1);
     columns_ = 0;
     for (int64_t n = begin; n < end; ++n) {
-      const int64_t at = n * labels.stride;
-      const int64_t label = labels.is_int64 ? static_cast<const int64_t*>(labels.data)[at]
-                                            : static_cast<const int32_t*>(labels.data)[at];
+      const int64_t label = label_at(labels, n);
       if (label < 0 || label >= parts_.classes || index_[label] >= 0) continue;
       index_[label] = columns_++;
     }
@@ -176,13 +174,12 @@ class BatchInputs {
   std::optional<LaidOutColumns<T>> columns_, slack_columns_;
 };
 
-// The scratch of one thread, on the stack at the paper's sizes. Without `whole` it is only as large
-// as the forward pass of a loss needs.
+// The scratch of one thread, on the stack at the paper's sizes, as large as scratch_size says.
 template <class T>
 class Scratch {
  public:
-  Scratch(const Batch<T>& batch, bool whole) {
-    const int64_t size = Kernels<T>::scratch_size(batch, whole);
+  Scratch(const Batch<T>& batch, bool whole, bool revised = false) {
+    const int64_t size = Kernels<T>::scratch_size(batch, whole, revised);
     if (size > kInline) heap_.emplace(Buffer::bytes_for<T>(size));
   }
   T* data() { return heap_ ? reinterpret_cast<T*>(heap_->data()) : inline_; }

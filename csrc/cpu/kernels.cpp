@@ -1,9 +1,11 @@
 // Compiled once per instruction set, with PTD_ISA naming it.
 #include "kernels.h"
 
+#include "column/clean_posterior_kernels.h"
 #include "column/loss_kernels.h"
 #include "layout_kernels.h"
 #include "matrix/noisy_posterior_kernels.h"
+#include "row_sums/row_sums_by_sign.h"
 #include "row_sums/sign_table_kernels.h"
 #include "simplex/project_transition_rows.h"
 #include "simplex/simplex_least_squares_columns.h"
@@ -16,8 +18,8 @@ namespace PTD_ISA {
 template <class T>
 const Kernels<T>& table() {
   static constexpr Kernels<T> kTable = {
+      .lanes = kLanes<T>,
       .loss_forward = loss_forward<T>,
-      .scale_rows = scale_rows<T>,
       .loss_backward = loss_backward<T>,
       .clean_posterior = clean_posterior<T>,
       .clean_posterior_backward = clean_posterior_backward<T>,

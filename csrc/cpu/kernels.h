@@ -30,41 +30,41 @@ struct LossPartial {
 
 template <class T>
 struct Kernels {
+  int64_t lanes;  // of a vector of T
+
   // Numbers of scratch, of type T, that one call of a kernel below may use. Without `whole` it is
-  // enough for clean_posterior, and for loss_forward that does not save the gradient.
-  static int64_t scratch_size(const Batch<T>& batch, bool whole) {
+  // enough for clean_posterior and loss_forward. With `revised` it is enough for the gradients of
+  // weights and parts with slack.
+  static int64_t scratch_size(const Batch<T>& batch, bool whole, bool revised) {
+    constexpr int64_t most_lanes = 16;
     const int64_t c = batch.classes, r = batch.parts;
-    return kBlock * (r + c) + c + (whole ? kBlock * 3 * c + c : 0);
+    return kBlock * (r + c) + c + (whole ? kBlock * 4 * c : 0) +
+           (revised ? kBlock * (c + r * most_lanes) : 0);
   }
 
   void (*loss_forward)(const LossArgs<T>&, int64_t begin, int64_t end,
                        T* scratch,  //
                        T* losses,   // [N] or nullptr when only the sum is asked for
                        T* saved,    // [N, C]: column y, or the row sums where there is slack
-                       bool save_gradient,  // instead: the gradient of each loss by the logits
                        LossPartial*);
-
-  void (*scale_rows)(const T* rows,  // [N, C], gradients from loss_forward
-                     int64_t classes, int64_t begin, int64_t end,
-                     const T* grad_loss,  // as in loss_backward
-                     int64_t grad_stride, T scale,
-                     T* row,              // [C], scratch
-                     const Matrix& out);  // [N, C] in the type of the logits
 
   void (*loss_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
                         const T* grad_loss,  // [1], or [N] with grad_stride 1
                         int64_t grad_stride,
                         T scale,         // of grad_loss: 1 / total weight for the mean
-                        const T* saved,  // [N, C] from loss_forward
-                        const Gradients<T>&);
+                        const T* saved,  // [end - begin, C], rows of loss_forward; or nullptr
+                        const Gradients<T>&,
+                        T* losses,      // [N] or nullptr
+                        double* loss);  // the sum of the range's losses
 
   void (*clean_posterior)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
                           T* posterior,  // [N, C]
                           T* saved, LossPartial*);
 
   void (*clean_posterior_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
-                                   const T* grad,  // [N, C]
-                                   const T* saved, const Gradients<T>&);
+                                   const T* grad,   // [N, C]
+                                   const T* saved,  // [end - begin, C], as in loss_backward
+                                   const Gradients<T>&);
 
   void (*noisy_posterior)(const Batch<T>&, const Matrix& logits, int64_t begin, int64_t end,
                           T* scratch,
@@ -94,9 +94,10 @@ struct Kernels {
   }
   void (*weight_bounds)(const Batch<T>&, T* scratch, WeightBounds*);
   void (*fill_sign_table)(const Batch<T>&, const WeightBounds&, SignTable<T>*);
-  void (*row_sums_by_sign)(const Batch<T>&, const WeightBounds&, SignTable<T>*, T* scratch,
-                           T* sums);  // [N, C]
-  void (*slack_gradient_by_sign)(const Batch<T>&, const SignTable<T>&, int64_t first, int64_t count,
+  void (*row_sums_by_sign)(const Batch<T>&, const SignTable<T>&, int64_t first, int64_t count,
+                           T* scratch,
+                           T* sums);  // [count, C]
+  void (*slack_gradient_by_sign)(const Batch<T>&, const SignTable<T>&, int64_t count,
                                  const T* row_grad,  // [count, C]
                                  T* scratch, T* grad_slack);
 

@@ -10,12 +10,6 @@
 namespace ptd {
 namespace PTD_ISA {
 
-PTD_INLINE int64_t label_at(const Labels& labels, int64_t n) {
-  const int64_t at = n * labels.stride;
-  return labels.is_int64 ? static_cast<const int64_t*>(labels.data)[at]
-                         : static_cast<const int32_t*>(labels.data)[at];
-}
-
 PTD_INLINE float float_of_bits(uint32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof x);

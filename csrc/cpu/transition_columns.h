@@ -13,6 +13,44 @@
 namespace ptd {
 namespace PTD_ISA {
 
+// The widest strip of a column that is held in registers.
+constexpr int kStripVectors = kVectorRegisters >= 32 ? 8 : 4;
+
+// combine_column for V vectors from entry i on; only the last of them may be partial.
+template <int V, class T, class Finish>
+PTD_INLINE void combine_strip(const T* h, const T* column, const T* base, int64_t parts,
+                              int64_t classes, int64_t i, const Finish& finish) {
+  constexpr int64_t W = kLanes<T>;
+  const auto vector = [&](const T* row, int v) PTD_INLINE_LAMBDA {
+    const T* at = row + i + v * W;
+    return v < V - 1 ? load(at) : load(at, classes - i - v * W);
+  };
+  Vec<T> m[V], odd[V];
+  unrolled<V>([&](int v) PTD_INLINE_LAMBDA {
+    m[v] = base ? vector(base, v) : Vec<T>{};
+    odd[v] = Vec<T>{};
+  });
+  const auto add = [&](Vec<T>* sums, int64_t j) PTD_INLINE_LAMBDA {
+    unrolled<V>([&](int v) PTD_INLINE_LAMBDA {  //
+      sums[v] += h[j] * vector(column + j * classes, v);
+    });
+  };
+  int64_t j = 0;
+  if constexpr (V <= 2) {
+    // Without a base, one more sum hides the latency of each. With slack every function adds in the
+    // same order, or an entry within rounding of zero could be clamped in its column and not in its
+    // row sum.
+    for (; !base && j + 2 <= parts; j += 2) {
+      add(m, j);
+      add(odd, j + 1);
+    }
+  }
+  for (; j < parts; ++j) add(m, j);
+  unrolled<V>([&](int v) PTD_INLINE_LAMBDA {
+    finish(i + v * W, classes - i - v * W, V <= 2 ? m[v] + odd[v] : m[v]);
+  });
+}
+
 // Calls finish(i, n, m) for every vector m of base + sum_j h_j column_j; m starts at entry i and
 // has min(n, lanes) entries of the column. A base of nullptr stands for zero.
 template <class T, class Finish>
@@ -20,30 +58,17 @@ PTD_INLINE void combine_column(const T* h,       // [R]
                                const T* column,  // [R, C]
                                const T* base,    // [C] or nullptr
                                int64_t parts, int64_t classes, const Finish& finish) {
-  constexpr int64_t W = kLanes<T>;
   int64_t i = 0;
-  for (; i + 4 * W <= classes; i += 4 * W) {
-    Vec<T> m[4];
-    for (int v = 0; v < 4; ++v) m[v] = base ? load(base + i + v * W) : Vec<T>{};
-    for (int64_t j = 0; j < parts; ++j) {
-      for (int v = 0; v < 4; ++v) m[v] += h[j] * load(column + j * classes + i + v * W);
+  const auto while_left = [&]<int V>() PTD_INLINE_LAMBDA {
+    // The last vector of a strip may be partial.
+    for (; classes - i > (V - 1) * kLanes<T>; i += V * kLanes<T>) {
+      combine_strip<V>(h, column, base, parts, classes, i, finish);
     }
-    for (int v = 0; v < 4; ++v) finish(i + v * W, W, m[v]);
-  }
-  for (; i < classes; i += W) {
-    const int64_t n = classes - i;
-    Vec<T> even = base ? load(base + i, n) : Vec<T>{}, odd{};
-    int64_t j = 0;
-    // Without a base, two independent chains of additions hide their latency. With slack every
-    // function adds in the same order, or an entry within rounding of zero could be clamped in its
-    // column and not in its row sum.
-    for (; !base && j + 2 <= parts; j += 2) {
-      even += h[j] * load(column + j * classes + i, n);
-      odd += h[j + 1] * load(column + (j + 1) * classes + i, n);
-    }
-    for (; j < parts; ++j) even += h[j] * load(column + j * classes + i, n);
-    finish(i, n, even + odd);
-  }
+  };
+  const auto with_each = [&]<int... Fewer>(std::integer_sequence<int, Fewer...>) PTD_INLINE_LAMBDA {
+    (while_left.template operator()<kStripVectors - Fewer>(), ...);
+  };
+  with_each(std::make_integer_sequence<int, kStripVectors>());
 }
 
 // The vector at entry i of K columns from k on, for S samples at once: each load serves S samples.

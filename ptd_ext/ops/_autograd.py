@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.ops import reference
-from ptd_ext.ops._library import FUSED_OPS, FusedOp
+from ptd_ext.ops._library import FUSED_OPS, REDUCTIONS, FusedOp
 
 
 def apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...]) -> Tensor:
@@ -27,6 +27,9 @@ def apply(op: FusedOp, tensors: tuple[Tensor | None, ...], options: tuple[Any, .
     gradients are attached directly.
     """
     if torch.compiler.is_compiling():
+        asked = [tensors[p] is not None and tensors[p].requires_grad for p in op.positions]
+        if torch.is_grad_enabled() and _gradients_early(op, tensors[0], options, asked):
+            return op.gradients_op(*tensors, *options, asked[3])[0]
         return op.forward_op(*tensors, *options)[0]
     if torch._C._are_functorch_transforms_active():
         return _transformed(op).apply(*tensors, *options)[0]
@@ -56,17 +59,53 @@ def _backward(
     op: FusedOp, ctx: Any, grad: Tensor, backward_op: Callable[..., Any] | None = None
 ) -> tuple[Tensor | None, ...]:
     """Gradients of all inputs, computed by one call of the backward operator."""
-    asked = ctx.needs_input_grad
-    logits, weights, parts, slack = op.positions
-    gradients = (backward_op or op.backward_op)(
-        grad, *ctx.saved_tensors, *ctx.options,
-        asked[logits], asked[weights], asked[parts], asked[slack], *ctx.save_gradient,
-    )  # fmt: skip
-    result: list[Tensor | None] = [None] * len(asked)
+    asked = [ctx.needs_input_grad[p] for p in op.positions]
+    gradients = (backward_op or op.backward_op)(grad, *ctx.saved_tensors, *ctx.options, *asked)
+    return _at_inputs(op, ctx, gradients)
+
+
+def _at_inputs(
+    op: FusedOp, ctx: Any, gradients: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """One gradient for each input of the operator; None where none is asked for."""
+    result: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
     for at, gradient in zip(op.positions, gradients, strict=True):
-        if asked[at]:
+        if ctx.needs_input_grad[at]:
             result[at] = gradient
     return tuple(result)
+
+
+def _gradients_early(
+    op: FusedOp, logits: Tensor, options: tuple[Any, ...], asked: list[bool]
+) -> bool:
+    """Return True if the operator can compute all gradients that are asked for in its forward pass.
+
+    They are then gradients of the loss, still to be multiplied by the gradient of what follows.
+    The sum over samples in the gradient of slack can be taken beforehand only for a reduced loss.
+    """
+    of_logits, of_weights, of_parts, of_slack = asked
+    return (
+        op.gradients_op is not None
+        and of_logits
+        and not (of_weights or of_parts)
+        and not (of_slack and options[2] == REDUCTIONS["none"])
+        and logits.is_cpu
+    )
+
+
+def _multiply(op: FusedOp, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Gradients of all inputs, from those of the loss that the forward pass computed."""
+    *tensors, of_logits, of_slack = ctx.saved_tensors
+    if torch.is_grad_enabled():  # create_graph: only the backward operator is differentiable
+        _, *saved = op.forward_op(*tensors, *ctx.options)
+        asked = [ctx.needs_input_grad[p] for p in op.positions]
+        gradients = op.backward_op(grad, *tensors, *saved, *ctx.options, *asked)
+        return _at_inputs(op, ctx, gradients)
+    of_logits = of_logits * (grad.unsqueeze(1) if grad.dim() else grad)
+    if of_logits.dtype != tensors[0].dtype:
+        of_logits = of_logits.to(tensors[0].dtype)
+    asked_slack = ctx.needs_input_grad[op.positions[3]]
+    return _at_inputs(op, ctx, (of_logits, None, None, of_slack * grad if asked_slack else None))
 
 
 def _context(op: FusedOp) -> tuple[Callable[..., None], Callable[..., None], Callable[..., Any]]:
@@ -76,7 +115,6 @@ def _context(op: FusedOp) -> tuple[Callable[..., None], Callable[..., None], Cal
     def setup(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
         ctx.save_for_backward(*inputs[:count], *output[1:])
         ctx.options = inputs[count : count + op.options]
-        ctx.save_gradient = inputs[count + op.options :]
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
 
@@ -103,6 +141,12 @@ def _register_gradients(op: FusedOp) -> None:
     torch.library.register_autograd(f"{name}_backward", second, setup_context=setup_second)
     _register_vmap(name)
     _register_vmap(f"{name}_backward")
+    if op.gradients_op is None:
+        return
+    torch.library.register_autograd(
+        f"{name}_gradients", lambda ctx, grad, *_: _multiply(op, ctx, grad), setup_context=setup
+    )
+    _register_vmap(f"{name}_gradients")
 
 
 def _second_backward(
@@ -163,16 +207,20 @@ def _register_project_transition() -> None:
 def _direct(op: FusedOp) -> Callable[..., Tensor]:
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         *tensors, options, grad_enabled = arguments
-        ctx.options, ctx.save_gradient = options, ()
-        if op.can_save_gradient:
-            asked = [ctx.needs_input_grad[p] for p in op.positions]
-            ctx.save_gradient = (grad_enabled and asked == [True, False, False, False],)
+        asked = [ctx.needs_input_grad[p] for p in op.positions]
+        ctx.options = options
+        ctx.early = grad_enabled and _gradients_early(op, tensors[0], options, asked)
         with torch._C._AutoDispatchBelowAutograd():
-            result, *saved = op.forward_op(*tensors, *options, *ctx.save_gradient)
+            if ctx.early:
+                result, *saved = op.gradients_op(*tensors, *options, asked[3])
+            else:
+                result, *saved = op.forward_op(*tensors, *options)
         ctx.save_for_backward(*tensors, *saved)
         return result
 
     def back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.early:
+            return _multiply(op, ctx, grad)
         if torch.is_grad_enabled():  # create_graph: this gradient is differentiated in turn
             return _backward(op, ctx, grad)
         with torch._C._AutoDispatchBelowAutograd():

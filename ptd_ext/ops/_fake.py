@@ -21,6 +21,7 @@ from ptd_ext.ops._library import (
 def register_fakes() -> None:
     """Tell torch about the results of the operators on transition matrices."""
     torch.library.register_fake("ptd_ext::transition_loss", _fake_transition_loss)
+    torch.library.register_fake("ptd_ext::transition_loss_gradients", _fake_loss_gradients)
     torch.library.register_fake("ptd_ext::clean_posterior", _fake_clean_posterior)
     torch.library.register_fake("ptd_ext::noisy_posterior", _fake_noisy_posterior)
     for op in FUSED_OPS:
@@ -54,6 +55,14 @@ def _fake_transition_loss(logits, noisy_labels, weights, parts, slack, class_wei
     reduction = options[2]
     loss = parts.new_empty([logits.shape[0]] if reduction == REDUCTIONS["none"] else [])
     return loss, parts.new_empty([]), _fake_saved_column(logits, parts, slack)
+
+
+def _fake_loss_gradients(*arguments):
+    *inputs, need_slack = arguments
+    loss, _, _ = _fake_transition_loss(*inputs)
+    logits, parts, slack = (inputs[at] for at in (0, 3, 4))
+    grad_slack = _like_slack(slack) if need_slack else parts.new_empty([0])
+    return loss, parts.new_empty(logits.shape), grad_slack
 
 
 def _fake_clean_posterior(logits, noisy_labels, weights, parts, slack, *options):

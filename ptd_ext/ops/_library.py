@@ -7,8 +7,10 @@ wants back:
     name_backward(grad, *tensors, *saved, *options, need_logits, need_weights, need_parts,
                   need_slack) -> gradients of logits, weights, parts, slack
 
-The loss has one more argument on either side, `save_gradient` and `saved_gradient`: where the
-gradient of the logits is the only one asked for, the forward operator can save that itself.
+On the CPU the loss has a third operator, which computes its gradients in the forward pass, so that
+the backward pass only multiplies:
+
+    name_gradients(*tensors, *options, need_slack) -> (result, gradient of logits, of slack)
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ class FusedOp:
         self.positions = tuple(tensors.index(tensor) for tensor in DIFFERENTIABLE)
         schema = self.forward_op._schema
         self.saved = len(schema.returns) - 1
-        self.can_save_gradient = schema.arguments[-1].name == "save_gradient"
-        self.options = len(schema.arguments) - len(tensors) - self.can_save_gradient
+        self.options = len(schema.arguments) - len(tensors)
+        gradients = getattr(torch.ops.ptd_ext, f"{name}_gradients", None)
+        self.gradients_op = None if gradients is None else gradients.default
 
 
 def _define_loss(

@@ -9,7 +9,7 @@ namespace ptd {
 namespace {
 
 LossOptions options_of(const CleanPosteriorTensors& tensors) {
-  return {kForward, 0.0, kNone, tensors.ignore_index, tensors.smoothing, false};
+  return {kForward, 0.0, kNone, tensors.ignore_index, tensors.smoothing};
 }
 
 template <class T>
@@ -46,10 +46,11 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad, const CleanPosterio
   return backward_ranges(
       tensors.logits, tensors.parts, tensors.slack, inputs, needs, loss_work(inputs.batch),
       /*by_sign=*/false,
-      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
+      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads,
+          const T*) {
         kernels<T>().clean_posterior_backward(
             with_batch(args, own), begin, end, scratch, static_cast<const T*>(grad.data_ptr()),
-            static_cast<const T*>(saved_column.data_ptr()), grads);
+            static_cast<const T*>(saved_column.data_ptr()) + begin * sizes.classes, grads);
       });
 }
 

@@ -37,10 +37,7 @@ LossArgs<T> with_batch(LossArgs<T> args, const Batch<T>& batch) {
 
 [[noreturn]] inline void raise_label_error(const char* op, const Tensor& labels, int64_t sample,
                                            int64_t classes) {
-  const int64_t at = sample * labels.stride(0);
-  const int64_t label = labels.scalar_type() == ScalarType::Long
-                            ? static_cast<const int64_t*>(labels.data_ptr())[at]
-                            : static_cast<const int32_t*>(labels.data_ptr())[at];
+  const int64_t label = label_at(labels_of(labels), sample);
   raise_error(std::string(op) + ": noisy_labels[" + std::to_string(sample) + "] is " +
               std::to_string(label) + "; labels must be 0 to " + std::to_string(classes - 1) +
               " or ignore_index.");

@@ -70,7 +70,7 @@ PTD_INLINE ColumnSums<T> column_sums(const T* z, const T* u, int64_t y, int64_t 
     const int64_t n = classes - i;
     const Vec<T> e = exp<T>(load_or(z + i, n, -T(INFINITY)) - sums.shift);
     exp_sum += e;
-    other_sum += lane == splat(T(y - i)) ? Vec<T>{} : e;
+    if (y >= 0) other_sum += lane == splat(T(y - i)) ? Vec<T>{} : e;
     column_sum += e * load(u + i, n);
     if (exps) store(exps + i, e, n);
   }

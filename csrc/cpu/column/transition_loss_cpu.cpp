@@ -8,6 +8,8 @@
 namespace ptd {
 namespace {
 
+using ThreeTensors = std::tuple<Tensor, Tensor, Tensor>;
+
 template <class T>
 void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& options,
              const LossResults& results) {
@@ -23,12 +25,11 @@ void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& 
   const Ranges ranges(sizes.samples, loss_work(inputs.batch));
   std::vector<LossPartial> partials(ranges.count());
   ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-    Scratch<T> scratch(inputs.batch, /*whole=*/options.save_gradient);
+    Scratch<T> scratch(inputs.batch, /*whole=*/false);
     Batch<T> own = inputs.batch;
     const auto columns = inputs.own_columns(begin, end, own);
     kernels<T>().loss_forward(with_batch(args, own), begin, end, scratch.data(),
-                              reduced ? nullptr : losses, saved, options.save_gradient,
-                              &partials[range]);
+                              reduced ? nullptr : losses, saved, &partials[range]);
   });
 
   double sum = 0, weight = 0;
@@ -55,17 +56,6 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const LossTens
   const int64_t grad_stride = options.reduction == kNone ? grad_loss.stride(0) : 0;
   const T* grad = static_cast<const T*>(grad_loss.data_ptr());
   const T* saved = static_cast<const T*>(saved_column.data_ptr());
-  if (options.save_gradient) {
-    const GradientTensors gradients(sizes, tensors.logits, tensors.parts, tensors.slack, needs);
-    const Matrix out = matrix_of(gradients.logits);
-    const Ranges ranges(sizes.samples, double(sizes.classes));
-    ranges.run([&](int64_t, int64_t begin, int64_t end) {
-      std::vector<T> row(sizes.classes);
-      kernels<T>().scale_rows(saved, sizes.classes, begin, end, grad, grad_stride, scale,
-                              row.data(), out);
-    });
-    return gradients.tuple();
-  }
   BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
                         columns_read(tensors.slack, needs), &tensors.labels);
   // Sign tables serve slack alone, which revision trains at every step: the gradients of parts and
@@ -77,12 +67,85 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const LossTens
   const LossArgs<T> args =
       loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
   const double work = needs.transition() ? loss_work(inputs.batch) : column_work(inputs.batch);
-  return backward_ranges(
-      tensors.logits, tensors.parts, tensors.slack, inputs, needs, work, by_sign,
-      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads) {
-        kernels<T>().loss_backward(with_batch(args, own), begin, end, scratch, grad, grad_stride,
-                                   scale, saved, grads);
+  return backward_ranges(tensors.logits, tensors.parts, tensors.slack, inputs, needs, work, by_sign,
+                         [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch,
+                             const Gradients<T>& grads, const T* row_sums) {
+                           double loss;
+                           kernels<T>().loss_backward(
+                               with_batch(args, own), begin, end, scratch, grad, grad_stride, scale,
+                               row_sums ? row_sums : saved + begin * sizes.classes, grads,
+                               /*losses=*/nullptr, &loss);
+                         });
+}
+
+// The total weight of the samples that count. Raises for a label that is out of range.
+template <class T>
+double total_weight(const LossArgs<T>& args, const Tensor& labels) {
+  double weight = 0;
+  for (int64_t n = 0; n < args.batch.samples; ++n) {
+    const int64_t label = label_at(args.labels, n);
+    if (label == args.ignore_index) continue;
+    if (label < 0 || label >= args.batch.classes) {
+      raise_label_error(loss_name(args.importance), labels, n, args.batch.classes);
+    }
+    weight += args.class_weight ? double(args.class_weight[label]) : 1.0;
+  }
+  return weight;
+}
+
+template <class T>
+ThreeTensors with_gradients(const Sizes& sizes, const LossTensors& tensors,
+                            const LossOptions& options, bool need_slack) {
+  const ScalarType dtype = tensors.parts.scalar_type();
+  const bool reduced = options.reduction != kNone;
+  const Tensor loss =
+      reduced ? empty({}, dtype, tensors.logits) : empty({sizes.samples}, dtype, tensors.logits);
+  T* losses = static_cast<T*>(loss.data_ptr());
+  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
+                        columns_read(tensors.slack), &tensors.labels);
+  const OptionalTensor dense_weight = contiguous(tensors.class_weight);
+  const LossArgs<T> args =
+      loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
+  const double weight = total_weight(args, tensors.labels);
+  const T scale = options.reduction == kMean ? T(1) / T(weight) : T(1);
+  const T one(1);
+  // The sum of each range, at the index of its first block.
+  std::vector<double> sums((sizes.samples + kBlock - 1) / kBlock);
+  inputs.batch.has_row_sums = SignTables<T>::pay(inputs.batch);
+  // The gradient of the logits has the type of the parts: grad_loss is still to be multiplied in.
+  const auto [grad_logits, none, nothing, grad_slack] = backward_ranges(
+      tensors.parts, tensors.parts, tensors.slack, inputs, {true, false, false, need_slack},
+      loss_work(inputs.batch), inputs.batch.has_row_sums,
+      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads,
+          const T* row_sums) {
+        if (begin == end) return;
+        kernels<T>().loss_backward(with_batch(args, own), begin, end, scratch, &one, 0, scale,
+                                   row_sums, grads, reduced ? nullptr : losses,
+                                   &sums[begin / kBlock]);
       });
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  // As in cross_entropy, the mean of nothing is 0 / 0.
+  if (reduced) *losses = T(options.reduction == kMean ? sum / weight : sum);
+  return {loss, grad_logits, grad_slack};
+}
+
+ThreeTensors transition_loss_gradients(Tensor logits, Tensor noisy_labels, OptionalTensor weights,
+                                       Tensor parts, OptionalTensor slack,
+                                       OptionalTensor class_weight, int64_t importance,
+                                       std::optional<double> max_importance, int64_t reduction,
+                                       int64_t ignore_index, double smoothing, bool need_slack) {
+  const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
+                            smoothing};
+  const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
+  const Sizes sizes = check_transition_loss(tensors, options);
+  if (need_slack && reduction == kNone) {
+    raise_error(
+        "transition_loss_gradients: need_slack must be False without a reduction; got True.");
+  }
+  return parts.scalar_type() == ScalarType::Double
+             ? with_gradients<double>(sizes, tensors, options, need_slack)
+             : with_gradients<float>(sizes, tensors, options, need_slack);
 }
 
 struct TransitionLossCpu {
@@ -111,6 +174,7 @@ struct TransitionLossCpu {
 STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CPU, m) {
   m.impl("transition_loss", TORCH_BOX(&transition_loss<TransitionLossCpu>));
   m.impl("transition_loss_backward", TORCH_BOX(&transition_loss_backward<TransitionLossCpu>));
+  m.impl("transition_loss_gradients", TORCH_BOX(&transition_loss_gradients));
 }
 
 }  // namespace ptd

@@ -85,38 +85,44 @@ class GradientOutputs {
   T* sums_ = nullptr;  // [ranges]: parts by column, slack by column
 };
 
-// Runs body(batch, begin, end, scratch, grads) over all samples and returns the four gradients.
-// With `by_sign`, sign tables instead of `body` add the slack gradient through the row sums.
+// Runs body(batch, begin, end, scratch, grads, row_sums) over all samples and returns the four
+// gradients. With `by_sign`, sign tables compute the row sums, [end - begin, C], which are nullptr
+// otherwise, and add the slack gradient through them.
 template <class T, class Body>
 FourTensors backward_ranges(const Tensor& logits, const Tensor& parts, const OptionalTensor& slack,
                             const BatchInputs<T>& inputs, const Needs& needs, double work,
                             bool by_sign, const Body& body) {
   const Batch<T>& batch = inputs.batch;
+  const int64_t classes = batch.classes;
   GradientOutputs<T> outputs(logits, parts, slack, batch, needs);
-  const auto run = [&](const Ranges& ranges, int64_t first, T* row_grad) {
+  const auto run = [&](const Ranges& ranges, int64_t first, const T* row_sums, T* row_grad) {
     ranges.run([&](int64_t range, int64_t begin, int64_t end) {
-      Scratch<T> scratch(batch, /*whole=*/true);
+      Scratch<T> scratch(batch, /*whole=*/true,
+                         /*revised=*/slack && (needs.weights || needs.parts));
       Batch<T> own = batch;
       const auto columns = inputs.own_columns(begin, end, own);
       Gradients<T> grads = outputs.of_range(range);
-      grads.row_grad = row_grad ? row_grad + begin * batch.classes : nullptr;
-      body(own, first + begin, first + end, scratch.data(), grads);
+      grads.row_grad = row_grad ? row_grad + begin * classes : nullptr;
+      body(own, first + begin, first + end, scratch.data(), grads,
+           row_sums ? row_sums + begin * classes : nullptr);
     });
   };
   const int64_t at_a_time = by_sign ? std::min(kSignSamples, batch.samples) : batch.samples;
   const Ranges ranges(at_a_time, work, outputs.most_ranges());
   outputs.start(ranges.count());
   if (!by_sign) {
-    run(ranges, 0, nullptr);
+    run(ranges, 0, nullptr, nullptr);
     return outputs.finish(ranges.count());
   }
-  SignTables<T> signs(batch);
-  const Buffer row_grad(Buffer::bytes_for<T>(at_a_time * batch.classes));
-  T* rows = reinterpret_cast<T*>(row_grad.data());
+  SignTables<T> signs(batch, /*keep_signs=*/needs.slack);
+  Buffer memory(2 * Buffer::bytes_for<T>(at_a_time * classes));
+  T* row_sums = memory.take<T>(at_a_time * classes);
+  T* row_grad = memory.take<T>(at_a_time * classes);
   for (int64_t first = 0; first < batch.samples; first += at_a_time) {
     const int64_t count = std::min(at_a_time, batch.samples - first);
-    run(Ranges(count, work, ranges.count()), first, rows);
-    signs.subtract(first, count, rows, outputs.of_range(0).slack);
+    signs.row_sums(first, count, row_sums);
+    run(Ranges(count, work, ranges.count()), first, row_sums, needs.slack ? row_grad : nullptr);
+    if (needs.slack) signs.subtract(count, row_grad, outputs.of_range(0).slack);
   }
   return outputs.finish(ranges.count());
 }

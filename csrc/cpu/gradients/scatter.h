@@ -109,34 +109,78 @@ PTD_INLINE void scatter_slack(const Batch<T>& batch, const T* h, int64_t count, 
   if (k < batch.classes) scatter_slack_columns<1>(batch, h, count, vjp, k, grad_slack);
 }
 
-// With slack, if the gradient of the parts or of the weights is requested.
+// Column k of dL/dM, [count, C], for a block of samples, S at a time. Adds it to the gradient of
+// slack unless that is nullptr.
+template <class T>
+PTD_INLINE void matrix_gradient_column(const Batch<T>& batch, const T* h, int64_t count,
+                                       const Vjp<T>& vjp, int64_t k, T* grad_slack, T* dm) {
+  const int64_t classes = batch.classes, parts = batch.parts;
+  const T* column = batch.columns + k * parts * classes;
+  const T* slack = batch.slack + k * classes;
+  for_lanes<T>(classes, [&](int64_t i, int64_t n) {
+    Vec<T> total{};
+    const auto some = [&]<int S>(int64_t s) PTD_INLINE_LAMBDA {
+      Vec<T> m[S][1];
+      combine_tile(h + s * parts, column, slack, parts, classes, i, m);
+      for (int t = 0; t < S; ++t) {
+        const int64_t at = (s + t) * classes + i;
+        const T factor = column_factor(vjp, classes, s + t, k);
+        const Vec<T> open = factor * load(vjp.entry + at, n) - load(vjp.row + at, n);
+        const Vec<T> d = m[t][0] <= Vec<T>{} ? Vec<T>{} : open;
+        total += d;
+        store(dm + at, d, n);
+      }
+    };
+    int64_t s = 0;
+    for (; s + 4 <= count; s += 4) some.template operator()<4>(s);
+    for (; s < count; ++s) some.template operator()<1>(s);
+    if (!grad_slack) return;
+    T* grad = grad_slack + k * classes + i;
+    store(grad, load(grad, n) + total, n);
+  });
+}
+
+// With slack, if the gradient of the parts or of the weights is requested. Column by column, so
+// that the gradient of a column of the parts is read and written once for all samples of a block,
+// and that of the weights, as vectors of partial sums, is added up once for all columns.
 template <class T>
 PTD_INLINE void scatter_revised(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
                                 const Vjp<T>& vjp, const Gradients<T>& grads, T* dm) {
+  constexpr int W = kLanes<T>;
   const int64_t classes = batch.classes, parts = batch.parts;
+  T* dots = dm + kBlock * classes;  // [count, R, lanes]
+  T* grad_h = static_cast<T*>(grads.weights.data);
+  if (grad_h) memset(dots, 0, sizeof(T) * count * parts * W);
+  int64_t counted[kBlock], samples = 0;  // an ignored sample may have weights that are not finite
   for (int64_t s = 0; s < count; ++s) {
-    T* grad_h = static_cast<T*>(grads.weights.data);
-    if (grad_h) {
-      grad_h += (begin + s) * parts;
-      memset(grad_h, 0, sizeof(T) * parts);
+    if (!vjp.labels || vjp.labels[s] >= 0) counted[samples++] = s;
+  }
+  for (int64_t k = 0; k < classes; ++k) {
+    const T* column = batch.columns + k * parts * classes;
+    T* grad_column = grads.columns ? grads.columns + k * parts * classes : nullptr;
+    matrix_gradient_column(batch, h, count, vjp, k, grads.slack, dm);
+    for (int64_t j = 0; j < parts; ++j) {
+      for_lanes<T>(classes, [&](int64_t i, int64_t n) {
+        const int64_t at = j * classes + i;
+        if (grad_column) {
+          Vec<T> sum = load(grad_column + at, n);
+          for (int64_t c = 0; c < samples; ++c) {
+            sum += h[counted[c] * parts + j] * load(dm + counted[c] * classes + i, n);
+          }
+          store(grad_column + at, sum, n);
+        }
+        if (!grad_h) return;
+        const Vec<T> part = load(column + at, n);
+        for (int64_t c = 0; c < samples; ++c) {
+          T* dot = dots + (counted[c] * parts + j) * W;
+          store(dot, load(dot) + part * load(dm + counted[c] * classes + i, n));
+        }
+      });
     }
-    if (vjp.labels && vjp.labels[s] < 0) continue;
-    for (int64_t k = 0; k < classes; ++k) {
-      const int64_t at = k * parts * classes;
-      const T factor = column_factor(vjp, classes, s, k);
-      combine_column(h + s * parts, batch.columns + at, batch.slack + k * classes, parts, classes,
-                     [&](int64_t i, int64_t n, Vec<T> m) {
-                       const int64_t si = s * classes + i;
-                       const Vec<T> open = factor * load(vjp.entry + si, n) - load(vjp.row + si, n);
-                       const Vec<T> d = m <= Vec<T>{} ? Vec<T>{} : open;
-                       store(dm + i, d, n);
-                       if (!grads.slack) return;
-                       T* grad = grads.slack + k * classes + i;
-                       store(grad, load(grad, n) + d, n);
-                     });
-      scatter_column(h + s * parts, batch.columns + at, dm, parts, classes,
-                     grads.columns ? grads.columns + at : nullptr, grad_h);
-    }
+  }
+  if (!grad_h) return;
+  for (int64_t sj = 0; sj < count * parts; ++sj) {
+    grad_h[begin * parts + sj] = sum_lanes(load(dots + sj * W));
   }
 }
 
@@ -148,7 +192,7 @@ PTD_INLINE bool wants_transition(const Gradients<T>& grads) {
 template <class T>
 PTD_INLINE void scatter(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
                         const Vjp<T>& vjp, const Gradients<T>& grads,
-                        T* dm) {  // [C], scratch
+                        T* dm) {  // scratch for scatter_revised
   if (!batch.slack) {
     scatter_plain(batch, h, begin, count, vjp, grads);
   } else if (grads.columns || grads.weights.data) {

@@ -83,8 +83,8 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad, const Tensor& logit
   const Tensor dense_grad = torch::stable::contiguous(grad);
   return backward_ranges(
       logits, parts, slack, inputs, needs, 2 * transition_work(inputs.batch), /*by_sign=*/false,
-      [&](const Batch<T>& batch, int64_t begin, int64_t end, T* scratch,
-          const Gradients<T>& grads) {
+      [&](const Batch<T>& batch, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads,
+          const T*) {
         kernels<T>().noisy_posterior_backward(batch, rows, begin, end, scratch,
                                               static_cast<const T*>(dense_grad.data_ptr()),
                                               static_cast<const T*>(saved.data_ptr()), grads);

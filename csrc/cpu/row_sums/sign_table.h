@@ -10,6 +10,7 @@
 // If both are negative, the entry is always clamped and adds nothing. Entries of unknown sign are
 // evaluated for each sample, over the parts that are non-zero there: rows of P are projections onto
 // the simplex, so with many classes most of their entries are exact zeros. Nothing is approximated.
+// The gradient reads the signs that this evaluation found, a bit each.
 //
 // A thread fills the table of its own rows and uses it for all samples, because reading data that
 // another core has just written is slow.
@@ -34,6 +35,9 @@ struct UnknownSign {
 // Parts [b * parts_of_a_bit, (b + 1) * parts_of_a_bit) belong to bit b.
 constexpr int64_t parts_of_a_bit(int64_t parts) { return (parts + 31) / 32; }
 
+// The number of samples that the kernels which loop over rows handle at a time.
+constexpr int64_t kSignSamples = 256;
+
 template <class T>
 struct SignTable {
   int64_t begin, end;    // the rows, from a multiple of the lanes on
@@ -42,9 +46,9 @@ struct SignTable {
   int32_t* count;        // [rows]: the number of entries of unknown sign
   UnknownSign* unknown;  // [rows, C]: the first `count` of each row are used
   uint32_t* positive;    // [C, rows / lanes, rounded up]: a bit for each row, set if m > 0 is known
+  // [all entries of unknown sign, kSignSamples / lanes]: a bit for each sample of the last call of
+  // row_sums_by_sign, set unless m <= 0; or nullptr if no gradient follows.
+  uint16_t* signs;
 };
-
-// The number of samples that the kernels which loop over rows handle at a time.
-constexpr int64_t kSignSamples = 256;
 
 }  // namespace ptd

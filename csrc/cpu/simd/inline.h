@@ -4,3 +4,5 @@
 #pragma once
 
 #define PTD_INLINE inline __attribute__((always_inline))
+// The same for a lambda, after its parameters.
+#define PTD_INLINE_LAMBDA __attribute__((always_inline))

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <utility>
+
 #include "simd/inline.h"
 
 #if defined(__AVX2__)
@@ -26,6 +28,14 @@ constexpr int kVectorBytes = 16, kVectorRegisters = 32;
 #else
 constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif
+
+// body(0), ..., body(N - 1), written out. The compiler keeps an array of vectors in registers only
+// if every index is a constant from the start.
+template <int N, class Body>
+PTD_INLINE void unrolled(const Body& body) {
+  [&]<int... I>(std::integer_sequence<int, I...>)
+      PTD_INLINE_LAMBDA { (body(I), ...); }(std::make_integer_sequence<int, N>());
+}
 
 template <class T>
 struct Simd;
@@ -130,12 +140,21 @@ PTD_INLINE void store(T* p, Vec<T> v, int64_t n) {
 #endif
 
 // load(p, n) with `fill` in the lanes beyond n.
+#if defined(__AVX512F__)
+PTD_INLINE Vec<float> load_or(const float* p, int64_t n, float fill) {
+  return (Vec<float>)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), lane_mask(p, n), p);
+}
+PTD_INLINE Vec<double> load_or(const double* p, int64_t n, double fill) {
+  return (Vec<double>)_mm512_mask_loadu_pd(_mm512_set1_pd(fill), lane_mask(p, n), p);
+}
+#else
 template <class T>
 PTD_INLINE Vec<T> load_or(const T* p, int64_t n, T fill) {
   Vec<T> index{};
   for (int lane = 0; lane < kLanes<T>; ++lane) index[lane] = T(lane);
   return index < splat(T(n)) ? load(p, n) : splat(fill);
 }
+#endif
 
 // Calls body(i, n) for every vector of a row: it starts at element i, and n elements are left.
 template <class T, class Body>
@@ -156,6 +175,24 @@ PTD_INLINE uint32_t lane_bits(M m) {
   uint32_t bits = 0;
   for (unsigned lane = 0; lane < sizeof(M) / sizeof(m[0]); ++lane) bits |= (m[lane] & 1u) << lane;
   return bits;
+}
+#endif
+
+// keep_lanes(v, bits): v, with zeros in the lanes whose bit is not set.
+#if defined(__AVX512F__)
+PTD_INLINE Vec<float> keep_lanes(Vec<float> v, uint32_t bits) {
+  return (Vec<float>)_mm512_maskz_mov_ps(__mmask16(bits), (__m512)v);
+}
+PTD_INLINE Vec<double> keep_lanes(Vec<double> v, uint32_t bits) {
+  return (Vec<double>)_mm512_maskz_mov_pd(__mmask8(bits), (__m512d)v);
+}
+#else
+template <class V>
+PTD_INLINE V keep_lanes(V v, uint32_t bits) {
+  using T = decltype(+v[0]);
+  Lanes<T> lane_bit{};
+  for (int lane = 0; lane < kLanes<T>; ++lane) lane_bit[lane] = 1 << lane;
+  return (splat_bits<T>(bits) & lane_bit) != Lanes<T>{} ? v : V{};
 }
 #endif
 
