@@ -20,6 +20,9 @@ _ANCHORS_SHARE = 0.5  # of the base, at most; the rest is uniform
 # Anchors are mostly of their class at a rate of 0.4. At 0.5 many are of another class, and a base
 # from them would start the counts with classes exchanged.
 _TRUSTED, _DOUBTFUL = 0.4, 0.5
+# Share of the labels missed on held-out data that the network knows by heart on training data. Its
+# anchors say nothing any more when it knows nearly all.
+_PARTLY, _BY_HEART = 0.6, 0.9
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,9 @@ def count_start(
     rate to hold is their mean. The base is half the anchors' matrix and half uniform; the more
     noise anchors find beyond 0.4, the more of it is uniform.
 
+    Anchors of a network that knows the training labels by heart find no noise. Therefore they count
+    less where it misses far fewer training than held-out labels, and not at all at a tenth.
+
     Args:
         noisy_posterior: P(Ȳ | x) of the training samples, [N, C], or several to be averaged, as
             :func:`ptd_ext.combine_posteriors` takes them.
@@ -76,10 +82,14 @@ def count_start(
     matrix = class_transition(posterior, find_anchors(posterior, **anchors)).float()
     shares = labels.bincount(minlength=len(matrix)).to(matrix) / len(labels)
     anchor_rate = ((1 - matrix.diagonal()) @ shares).clamp(0, 1).item()
-    rate = min(validation_error, (validation_error + anchor_rate) / 2)
+    training_error = (posterior.argmax(1) != labels.to(posterior.device)).double().mean().item()
+    by_heart = 1 - training_error / validation_error if validation_error else 1.0
+    independent = min(max((_BY_HEART - by_heart) / (_BY_HEART - _PARTLY), 0.0), 1.0)
+    rate = validation_error - independent * max(validation_error - anchor_rate, 0.0) / 2
     rate = min(rate, _HALF) if len(matrix) == 2 else rate
     trust = (_DOUBTFUL - anchor_rate) / (_DOUBTFUL - _TRUSTED)
-    base = trusted_base(matrix, share=_ANCHORS_SHARE * min(max(trust, 0.0), 1.0))
+    trust = independent * min(max(trust, 0.0), 1.0)
+    base = trusted_base(matrix, share=_ANCHORS_SHARE * trust)
     return CountStart(rate, base, anchor_rate, validation_error)
 
 

@@ -44,6 +44,20 @@ def test_base_is_uniform_where_anchors_find_half_wrong():
     torch.testing.assert_close(start.base, (1 - torch.eye(4)) / 3)
 
 
+def test_anchors_of_a_network_that_memorised_do_not_count():
+    _, labels = posterior_of(next_class())
+    by_heart = 0.99 * torch.nn.functional.one_hot(labels, 4) + 0.0025
+    start = count_start(by_heart, labels, 0.4)
+    assert start.anchor_rate < 0.02
+    assert start.noise_rate == pytest.approx(0.4)
+    torch.testing.assert_close(start.base, (1 - torch.eye(4)) / 3)
+    # A quarter of what it misses on held-out data is missed in training: half the weight.
+    wrong = torch.arange(len(labels)) % 10 == 0
+    half = torch.where(wrong[:, None], by_heart.roll(1, 1), by_heart)
+    start = count_start(half, labels, 0.4)
+    assert start.noise_rate == pytest.approx(0.4 - 0.5 * (0.4 - start.anchor_rate) / 2)
+
+
 def test_anchor_options_and_arrays():
     posterior, labels = posterior_of(next_class())
     start = count_start(posterior.numpy(), labels, 0.5, rule="argmax", count=3)
