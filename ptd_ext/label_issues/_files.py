@@ -16,6 +16,7 @@ from ptd_ext.train import networks
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils import tensor_files
+from ptd_ext.utils.bounded_files import shortened
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.classifier import PTDClassifier
@@ -59,13 +60,24 @@ def save_classifier(fitted: PTDClassifier, path: str | os.PathLike[str]) -> None
     tensor_files.write(path, _KIND, tensors, about)
 
 
-def load_classifier(kind: type[PTDClassifier], path: str | os.PathLike[str]) -> PTDClassifier:
+def load_classifier(
+    kind: type[PTDClassifier], path: str | os.PathLike[str], network: str | None
+) -> PTDClassifier:
     """Load a classifier that predicts as the saved one does; its `label_issues_` are not saved."""
     tensors, about = tensor_files.read(path, _KIND, ("mean", "scale", "0.parts"))
+    named = about.get("networks")
+    # A name of another kind is imported and called: the caller has to say it too.
+    known = (*networks.NAMES, network)
+    if not isinstance(named, list) or any(name not in known for name in named):
+        raise ValueError(
+            f"{path} must name networks of ptd_ext; it names {shortened(repr(named))}. If one is "
+            "your own, give its name as network."
+        )
     try:
         return _restore(kind, tensors, about)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} holds no usable PTD classifier: {error}") from None
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+        reason = shortened(" ".join(str(error).split()).rstrip("."), 200)
+        raise ValueError(f"{path} holds no usable PTD classifier: {reason}.") from None
 
 
 def _restore(
@@ -88,8 +100,9 @@ def _restore(
         for number, name in enumerate(about["networks"])
     ]
     found.network_name_ = " and ".join(about["networks"])
-    class_type = about["class_type"]
-    found.classes_ = np.array(about["classes"], dtype=class_type)
+    # Strings make their own type: one of the file's could ask for any amount of memory.
+    given = np.dtype(about["class_type"])
+    found.classes_ = np.array(about["classes"], dtype=given if given.kind in "biufO" else None)
     found.n_features_in_ = found.encoder_.width
     if columns is not None:
         found.feature_names_in_ = np.asarray(columns.names, dtype=object)
@@ -125,10 +138,11 @@ def _member(name: str, inputs: torch.Size, tensors: dict[str, Tensor]) -> Member
         state = _named(tensors, prefix)
         if not state:
             return None
-        found = networks.build(name, transition.classes, inputs=inputs)
-        found = found.to(transition.parts.dtype)
-        found.load_state_dict(state)
-        return found.eval()
+        # Without memory of its own, whatever shape the file names: the tensors are the file's.
+        with torch.device("meta"):
+            found = networks.build(name, transition.classes, inputs=inputs)
+        found.load_state_dict(state, assign=True)
+        return found.to(transition.parts.dtype).eval()
 
     judging = network("network.")
     if judging is None:

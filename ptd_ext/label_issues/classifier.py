@@ -218,11 +218,14 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         save_classifier(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PTDClassifier:
-        """Read what :meth:`save` wrote; no code of the file is run."""
+    def load(cls, path: str | os.PathLike[str], *, network: str | None = None) -> PTDClassifier:
+        """Read what :meth:`save` wrote; no code of the file is run.
+
+        A network of your own, `package.module:function`, is imported only if `network` names it.
+        """
         from ptd_ext.label_issues._files import load_classifier
 
-        return load_classifier(cls, path)
+        return load_classifier(cls, path, network)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -141,13 +141,15 @@ def _read_table(
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from None
     except (ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}.") from None
+        reason = shortened(" ".join(str(error).split()).rstrip("."))
+        raise ValueError(f"{path} cannot be read as a table: {reason}.") from None
     columns = [str(name) for name in frame.columns]
+    named = shortened(", ".join(columns), 400)
     if label is None:
-        raise ValueError(f"--label must name the column of the labels: {', '.join(columns)}.")
+        raise ValueError(f"--label must name the column of the labels: {named}.")
     for name in (label, text, *leave_out):
         if name is not None and name not in columns:
-            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(columns)}.")
+            raise ValueError(f"{path} has no column {name!r}; it has {named}.")
     ids = np.arange(len(frame))
     if text is None:
         rows = frame.drop(columns=[label, *leave_out])

@@ -1,5 +1,6 @@
 """Small real files of every reader, how each is loaded, and where damage goes."""
 
+import functools
 import gzip
 import io
 import os
@@ -19,6 +20,9 @@ import torch
 import ptd_ext
 from fuzz import mutations
 from fuzz.limited import Outcome, judged
+from ptd_ext.label_issues._inputs import InputEncoder
+from ptd_ext.label_issues._labels import encode_labels
+from ptd_ext.label_issues.tables import read_own_data
 from ptd_ext.train import data
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config, write_settings
@@ -162,6 +166,33 @@ def transition() -> ptd_ext.PartTransition:
     return ptd_ext.PartTransition(parts, torch.rand(2, 4), torch.zeros(3, 3), about={"seed": 1})
 
 
+def table(separator: str) -> bytes:
+    rows = ["name,size,kind", *(f"a text {k},{k / 7},{'abc'[k % 3]}" for k in range(12))]
+    return "\n".join(rows).replace(",", separator).encode()
+
+
+def own(path: Path, **options: Any) -> None:
+    """Read a user's own data, as far as the encoding of rows and labels."""
+    found = read_own_data(path, label="kind", **options)
+    try:
+        encode_labels(found.y)
+        InputEncoder.fit(found.X)
+    except (ValueError, TypeError) as error:  # sentences about rows and labels, whatever their file
+        text = str(error).split("\n")[0]  # scikit-learn says more of missing values
+        if not text.endswith((".", "?")):
+            raise
+        raise ValueError(f"{path}: {text}") from None
+
+
+@functools.cache
+def classifier() -> bytes:
+    g = torch.Generator().manual_seed(0)
+    rows, labels = torch.randn(40, 3, generator=g), torch.arange(40) % 2
+    fitted = ptd_ext.PTDClassifier(network="linear", n_parts=2, max_epochs=1, random_state=0)
+    fitted.fit(rows, np.array(["no", "yes"])[labels])
+    return saved(lambda path: fitted.save(path))
+
+
 def human(content: bytes, name: str, **options: Any) -> Reader:
     rows = RANDOM.integers(0, 256, (6, 3073), dtype=np.uint8)
     rows[:, 0] = LABELS
@@ -265,6 +296,16 @@ def readers() -> dict[str, Reader]:
             {"n": saved(lambda path: ptd_ext.save_noise(noise(), path))},
             lambda r: ptd_ext.load_noise(r / "n"),
             within=sealed,
+        ),
+        "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv")),
+        "own tsv": Reader({"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", text="name")),
+        "own npz": Reader(
+            {"d.npz": saved(np.savez, **arrays, ending=".npz")},
+            lambda r: own(r / "d.npz"),
+            within=zipped,
+        ),
+        "classifier": Reader(
+            {"c": classifier()}, lambda r: ptd_ext.PTDClassifier.load(r / "c"), within=sealed
         ),
         "transition": Reader(
             {"t": saved(lambda path: transition().save(path))},

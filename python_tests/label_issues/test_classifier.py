@@ -152,6 +152,36 @@ def test_files_of_another_kind_are_rejected(wine, tmp_path):
         model.save(path)
 
 
+def test_a_file_imports_nothing_by_itself(wine, tmp_path):
+    """Its network may be a function of the user's own, which the user has to name again."""
+    path = tmp_path / "model.safetensors"
+    rows, _, given = wine
+    own = "ptd_ext.train.networks.mlp:MLP"
+    quick(network=own).fit(rows, given).save(path)
+    with pytest.raises(ValueError, match=r"must name networks of ptd_ext.*own, give its name"):
+        ptd_ext.PTDClassifier.load(path)
+    with pytest.raises(ValueError, match="must name networks of ptd_ext"):
+        ptd_ext.PTDClassifier.load(path, network="os:system")
+    assert ptd_ext.PTDClassifier.load(path, network=own).predict(rows[:3]).shape == (3,)
+
+
+def test_shapes_that_a_file_names_cost_nothing(wine, tmp_path):
+    """Neither rows of a million million numbers nor labels of a gigabyte are made."""
+    from ptd_ext.label_issues._files import _KIND
+    from ptd_ext.utils import tensor_files
+
+    path = tmp_path / "model.safetensors"
+    rows, _, given = wine
+    model = quick(network="linear").fit(rows, np.array(["a", "b", "c"])[given])
+    model.save(path)
+    tensors, about = tensor_files.read(path, _KIND, ())
+    tensor_files.write(path, _KIND, tensors, {**about, "class_type": "<U500000000"})
+    assert ptd_ext.PTDClassifier.load(path).classes_.dtype == "<U1"
+    tensor_files.write(path, _KIND, tensors, {**about, "inputs": [10**12]})
+    with pytest.raises(ValueError, match=r"holds no usable PTD classifier: .*size mismatch"):
+        ptd_ext.PTDClassifier.load(path)
+
+
 def test_rows_judged_without_their_fold(wine):
     rows, y, given = wine
     found = ptd_ext.find_label_issues(rows, given, network="linear", max_epochs=30, cross_fit=3)

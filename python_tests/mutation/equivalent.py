@@ -1,5 +1,29 @@
 """Mutants that no test can see: file, part of the line, what it becomes (or ""), and the reason."""
 
+SAME = "two numbers that are equal: either is taken"
+DIVISION = "how work is divided among threads"
+
 EQUIVALENT: list[tuple[str, str, str, str]] = [
+    ("math/host_device.h", "cut = x > most", " >= ", SAME),
+    ("math/host_device.h", "return cut < -most", " <= ", SAME),
+    ("math/simplex.h", "return below < T(kFarBelow)", " <= ", SAME),
+    (
+        "cpu/column/loss_kernels.h",
+        "grad = q > most ? g : grad",
+        " >= ",
+        "any largest class will do",
+    ),
+    ("cpu/kernels.h", "batch.parts + 16 + 1", "+ 0", "room for more lanes than the portable build"),
+    ("cpu/simplex/ldl.h", "store(scaled + k * lanes", " <= ", "a number that nothing reads"),
+    ("cpu/inputs.h", "if (count_ == 1) return body", " != ", "one range instead of several"),
+    ("cpu/simplex/simplex_least_squares_cpu.cpp", "const Ranges ranges(", "", DIVISION),
+    ("cpu/matrix/noisy_posterior_cpu.cpp", "const Ranges ranges(", "", DIVISION),
+    ("matrix/posterior_with_slack.cu", "uniform[n] = uniform_mass", "", "all lanes have the sum"),
+    ("simplex/row_threads.cuh", "index < kShortRowEntries", " <= ", "beyond the length of the row"),
+    ("common/reductions.cuh", "float max_of(float a, float b)", "", "a name; double serves float"),
     ("noise/_logits.py", "rows.split(max(1, 4 * _BLOCK", "", "how many rows are read at once"),
+    ("noise/generate.py", ".minimum(total - 1)", "- 0", "uniform numbers are less than one"),
+    ("nmf/_data.py", "_release(self._data, slice(", "", "pages that are read again if needed"),
+    ("nmf/_fit.py", "worse = ~(", " < ", "a step that gains nothing, taken or not"),
+    ("methods/small_loss.py", "argsort(stable=True)", "", "on a CPU torch's sort is stable"),
 ]

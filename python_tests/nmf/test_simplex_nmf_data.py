@@ -197,6 +197,8 @@ def test_progress(monkeypatch, capsys):
     pytest.importorskip("tqdm")
     fitted(x, progress=True)
     assert "SimplexNMF" in capsys.readouterr().err
+    SimplexNMF(4, max_iter=2).fit(x)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_params():
@@ -247,3 +249,17 @@ def test_ranks_choose_among_the_same_rows(split, n_parts):
     assert torch.equal(shares[0] + shares[1], whole)
     assert whole.shape == ((400, 3) if n_parts == 20 else (len(whole), 3))
     assert len(whole) > 90
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_first_parts_lie_far_apart(offset):
+    """One row of each of some tight groups, whatever the seed."""
+    from ptd_ext.nmf._init import initial_parts
+
+    g = torch.Generator().manual_seed(0)
+    group = torch.arange(60) % 5
+    rows = 10 * torch.eye(5, dtype=torch.float64)[group] * (1 + group[:, None]) + offset
+    rows += 1e-3 * torch.randn(60, 5, generator=g, dtype=torch.float64)
+    for parts in initial_parts(rows, 5, 20, seed=3):
+        found = [int((rows - part).square().sum(1).argmin()) for part in parts]
+        assert sorted(group[found].tolist()) == list(range(5))

@@ -205,6 +205,9 @@ def test_eigenvalue_bound():
             bound = eigenvalue_bound(scale * gram[None])[0] / scale
             assert largest * (1 - 1e-12) <= bound <= 1.13 * largest
     assert eigenvalue_bound(torch.zeros(1, 3, 3)) == 0
+    # Neither the square of its largest entry nor the inverse of its smallest is a float32.
+    wide = torch.diag(torch.tensor([1e30, 1.0, 1e-30]))
+    assert 1e30 <= eigenvalue_bound(wide[None]) <= 1.05e30
 
 
 def test_no_gradient():

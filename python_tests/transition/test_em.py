@@ -22,6 +22,17 @@ def mixture(samples=4000, classes=4, seed=0, rate=0.4):
     return x, clean, noisy, matrix
 
 
+@pytest.mark.parametrize("hold", [True, False])
+def test_no_wrong_label_is_likelier_than_the_right_one(hold):
+    """However high the rate: T would otherwise name another permutation of the classes."""
+    labels, base = [0, 1, 2, 3], torch.eye(4).roll(1, 1)
+    em = ptd_ext.TransitionEM(labels, 0.7, base=base, base_share=1.0, hold_diagonal=hold)
+    em.joint.copy_(base / 4)
+    matrix = em.transition
+    torch.testing.assert_close(matrix.sum(1), torch.ones(4))
+    torch.testing.assert_close(matrix, (torch.eye(4) + base) / 2)
+
+
 def train(em, x, noisy, epochs=6, seed=0):
     torch.manual_seed(seed)
     network = nn.Linear(x.shape[1], em.classes)

@@ -63,6 +63,15 @@ def test_base_leaves_out_rows_that_are_not_clear():
     torch.testing.assert_close(em.transition[1], torch.tensor([0.1, 0.7, 0.2]))
 
 
+def test_iterations_are_counted():
+    features, _, noisy, _ = clusters(300)
+    for most in (0, 1, 3):
+        found = ptd_ext.neighbour_transition(features, noisy, iterations=most)
+        assert found.iterations == most
+    settled = ptd_ext.neighbour_transition(features, noisy, iterations=1000)
+    assert 3 < settled.iterations < 1000
+
+
 def test_class_without_labels_is_told():
     features, _, noisy, _ = clusters(500, absent=3)
     noisy[noisy == 3] = 0

@@ -88,7 +88,13 @@ def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
     chosen = {"dataset": "npz", "data": clusters, "noise": "instance", "rate": 0.3, "seed": 5}
     chosen = flags(chosen)
     main(["noise", *chosen, "--out", str(path)])
-    assert "of 700 labels are wrong" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "of 700 labels are wrong" in printed
+    lines = printed.splitlines()
+    first = lines.index("per cent of class (row) labelled as class (column):") + 1
+    table = torch.tensor([[float(share) for share in line.split()] for line in lines[first:-1]])
+    assert (table.sum(1) - 100).abs().max() <= 2
+    assert (table.diagonal() > 50).all()
     noise = load_noise(path)
     runs = {"file": {"noise_file": path}, "made": {"noise": "instance"}}
     for name, how in runs.items():

@@ -1,0 +1,52 @@
+"""Rules that large data do not depend on: small classes, columns, features, pictures."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+
+import ptd_ext
+from ptd_ext.label_issues import _features
+from ptd_ext.label_issues._samples import png_of
+from ptd_ext.label_issues._training import split_rows
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_every_class_keeps_a_row_to_train_on(share):
+    codes = torch.tensor([0] * 10 + [1] * 3 + [2])
+    train, validation = split_rows(codes, 4, share, seed=0)
+    assert torch.cat([train, validation]).sort().values.tolist() == list(range(14))
+    assert codes[train].unique().tolist() == [0, 1, 2]
+    assert (codes[validation] == 0).sum() == min(round(10 * share), 9)
+
+
+def test_labels_that_are_no_columns_must_be_explained():
+    probabilities = np.eye(4)[[0, 1, 3, 0, 1, 3]] * 0.6 + 0.1
+    ptd_ext.find_label_issues(None, [0, 1, 3] * 2, pred_probs=probabilities)
+    for labels in ([0, 1, 4], [-1, 0, 3], [0, 1, 2**40]):
+        with pytest.raises(ValueError, match="say with classes which column is which"):
+            ptd_ext.find_label_issues(None, labels * 2, pred_probs=probabilities)
+
+
+def test_a_network_from_a_file_is_evaluated_not_trained(monkeypatch):
+    network = torch.nn.Dropout()
+    monkeypatch.setattr(_features, "read_weights", lambda path: {"layer3.5.conv1.weight"})
+    monkeypatch.setattr(_features, "build", lambda name, classes, inputs: network)
+    monkeypatch.setattr(_features, "load_weights", lambda network, path: None)
+    features = _features._resnet("weights.pt")
+    assert not network.training
+    assert torch.equal(features(torch.ones(1, 8)), torch.ones(8))
+
+
+def test_pictures_of_floats_are_scaled_to_all_shades():
+    image = pytest.importorskip("PIL.Image")
+    shades = np.linspace(-3, 5, 64 * 64).reshape(1, 64, 64)
+    for pixels, expected in (
+        (shades, (255 * (shades + 3) / 8).astype(np.uint8)),
+        (np.full((1, 64, 64), 7.0), np.zeros((1, 64, 64), np.uint8)),
+        ((200 * np.ones((3, 64, 64))).astype(np.uint8), np.full((1, 64, 64), 200, np.uint8)),
+    ):
+        found = np.asarray(image.open(io.BytesIO(png_of(pixels))))
+        found = found[:: len(found) // 64, :: len(found) // 64]
+        np.testing.assert_allclose(found[..., 0].astype(int), expected[0].astype(int), atol=1)
