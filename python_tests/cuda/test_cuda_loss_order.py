@@ -45,6 +45,28 @@ def test_strides(c, dtype):
     check_loss(batch)
 
 
+# Each has all strides but one of the layout by column, which the kernels read as it is.
+ALMOST_BY_COLUMN = {
+    "spaced columns": lambda wide: wide[::2],
+    "the same part": lambda wide: wide[: len(wide) // 2, :1],
+    "the same row": lambda wide: wide[: len(wide) // 2, :, :1],
+}
+
+
+@pytest.mark.parametrize("kind", ALMOST_BY_COLUMN)
+@pytest.mark.parametrize(("c", "r"), [(4, 4), (10, 3), (36, 2)])
+def test_strides_of_parts(kind, c, r):
+    batch = batch_of(9, c, r, 0.02)
+    wide = torch.full((2 * c, r, c), math.nan)
+    part = ALMOST_BY_COLUMN[kind](wide)  # in memory as [k, j, i]
+    part.copy_(batch.parts.permute(2, 0, 1)[:, : part.shape[1], : part.shape[2]])
+    batch.parts = part.expand(c, r, c).permute(1, 2, 0)
+    differ = [a != b for a, b in zip(batch.parts.stride(), (c, 1, r * c), strict=True)]
+    assert sum(differ) == 1
+    check_loss(batch, reduction="none")
+    check_posterior(batch, wanted=("logits",))
+
+
 @pytest.mark.parametrize("c", [12, *CLASSES])
 def test_offset_of_one_number(c):
     """Rows without gaps that start off a 16-byte boundary."""

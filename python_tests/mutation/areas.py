@@ -78,11 +78,11 @@ AREAS = {
     ),
     "cuda_losses": _cuda(
         ["column", "gradients"],
-        ["extreme_numbers", "clean_posterior", "losses"],
+        ["extreme_numbers", "clean_posterior", "entries_at_zero", "losses"],
         ["loss_edges", "loss_order"],
         9,
     ),
-    "cuda_row_sums": _cuda(["row_sums"], ["clamped_entries", "row_sums"], [], 6),
+    "cuda_row_sums": _cuda(["row_sums"], ["entries_at_zero", "clamped_entries", "row_sums"], [], 6),
     "cuda_posterior": _cuda(["matrix"], ["noisy_posterior"], [], 4),
     "cuda_simplex": _cuda(
         ["simplex"], ["simplex_projection", "project_transition", "simplex_weights"], [], 4
