@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 MEGABYTE = 1 << 20
 # Waiting for a loaded machine is not a fault, so processor time is what counts; the clock is for
 # a child that sleeps.
@@ -90,6 +92,7 @@ def _work(
     """Never returns: an exit handler of the parent must not run in the child."""
     status = 1
     faulthandler.disable()  # a crash is an outcome here, and reported as one
+    torch.set_num_threads(1)  # a fork has none of its parent's threads, and would wait for them
     try:
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()

@@ -42,13 +42,17 @@ class Reader:
     within: tuple[Callable[..., bytes], ...] = ()
     said: str = field(default="\0")
 
-    def run(self, folder: Path, name: str, seed: str) -> Outcome:
-        """The outcome of loading the files with one of them damaged, as the seed says."""
-        root = folder / name
+    def write(self, root: Path) -> None:
+        """Write those of the files that are not in the folder yet."""
         for path, content in self.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             if not (root / path).exists():
                 (root / path).write_bytes(content)
+
+    def run(self, folder: Path, name: str, seed: str) -> Outcome:
+        """The outcome of loading the files with one of them damaged, as the seed says."""
+        root = folder / name
+        self.write(root)
         chance = random.Random(seed)
         path = chance.choice(self.damaged or sorted(self.files))
         other = self.files[chance.choice(sorted(self.files))]
@@ -167,7 +171,8 @@ def transition() -> ptd_ext.PartTransition:
 
 
 def table(separator: str) -> bytes:
-    rows = ["name,size,kind", *(f"a text {k},{k / 7},{'abc'[k % 3]}" for k in range(12))]
+    # Few different names: a column in which all are different is refused as an id.
+    rows = ["name,size,kind", *(f"a text {k % 4},{k / 7},{'abc'[k % 3]}" for k in range(12))]
     return "\n".join(rows).replace(",", separator).encode()
 
 

@@ -9,8 +9,16 @@ pytest.importorskip("PIL")
 
 from fuzz.files import fuzz
 from fuzz.limited import MEGABYTE, Outcome, judged, run_cases
+from fuzz.readers import readers
 
 CASES = 330
+
+
+def test_files_load_without_damage(tmp_path):
+    """Damage to a file that is refused anyway would test nothing."""
+    for name, reader in readers().items():
+        reader.write(tmp_path / name)
+        reader.load(tmp_path / name)
 
 
 def test_damaged_files_load_or_get_a_sentence():

@@ -60,8 +60,10 @@ def test_who_writes_the_settings_of_a_command(tmp_path):
     for resume in (False, True):
         with _begun(tmp_path, ["run"], given, resume, second):
             assert not path.exists()
-    with _begun(tmp_path, ["run"], given, False, first):
-        assert read_config(path) == given
+    # A run that resumes writes them if there are none, a new one over those of one that was killed.
+    for written, resume in (({"lr": 0.5}, True), (given, False)):
+        with _begun(tmp_path, ["run"], written, resume, first):
+            assert read_config(path) == written
     with _begun(tmp_path, ["run"], {"lr": 0.5}, True, first):
         assert read_config(path) == given
     (tmp_path / "run").mkdir()
