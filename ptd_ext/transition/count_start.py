@@ -50,7 +50,12 @@ class CountStart:
 
 
 def count_start(
-    noisy_posterior: Any, noisy_labels: Any, validation_error: float, **anchors: Any
+    noisy_posterior: Any,
+    noisy_labels: Any,
+    validation_error: float,
+    *,
+    hold_error: bool = False,
+    **anchors: Any,
 ) -> CountStart:
     """Noise rate and base for :class:`ptd_ext.TransitionEM`, by a network trained on noisy labels.
 
@@ -68,6 +73,7 @@ def count_start(
             :func:`ptd_ext.combine_posteriors` takes them.
         noisy_labels: ȳ of the training samples, [N].
         validation_error: the share of held-out noisy labels that the network misses.
+        hold_error: hold that share itself.
         **anchors: options of :func:`ptd_ext.find_anchors`.
     """
     if not 0 <= validation_error <= 1:
@@ -85,7 +91,9 @@ def count_start(
     training_error = (posterior.argmax(1) != labels.to(posterior.device)).double().mean().item()
     by_heart = 1 - training_error / validation_error if validation_error else 1.0
     independent = min(max((_BY_HEART - by_heart) / (_BY_HEART - _PARTLY), 0.0), 1.0)
-    rate = validation_error - independent * max(validation_error - anchor_rate, 0.0) / 2
+    rate = validation_error
+    if not hold_error:
+        rate -= independent * max(validation_error - anchor_rate, 0.0) / 2
     rate = min(rate, _HALF) if len(matrix) == 2 else rate
     trust = (_DOUBTFUL - anchor_rate) / (_DOUBTFUL - _TRUSTED)
     trust = independent * min(max(trust, 0.0), 1.0)

@@ -29,6 +29,11 @@ def test_rate_is_the_mean_of_anchors_and_validation_error(error, rate):
     assert f"held while counting: {rate:.1%} (anchors say 40.0%" in str(start)
 
 
+def test_validation_error_is_held_where_asked_for():
+    start = count_start(*posterior_of(next_class()), 0.6, hold_error=True)
+    assert start.noise_rate == pytest.approx(0.6)
+
+
 @pytest.mark.parametrize(("rate", "share"), [(0.3, 0.5), (0.4, 0.5), (0.44, 0.3)])
 def test_base_has_less_of_the_anchors_where_noise_is_strong(rate, share):
     start = count_start(*posterior_of(next_class(rate=rate)), 0.6)

@@ -32,6 +32,9 @@ _LINEAR_LR = 5e-3  # the linear network is a convex problem, which allows larger
 _DECAY_ROWS = 8.0  # weight decay times rows
 _LEAST_DECAY = 1e-4
 _MOST_DECAY = {"linear": 0.1, "mlp": 0.03}  # beyond, the weights of a perceptron fall to zero
+# The weight decay keeps these networks from mistakes of their own, so that what they miss of
+# held-out labels is noise, and it makes their posterior too even for anchors.
+_SMALL_NETWORKS = {"count_base": "uniform", "count_rate": "validation"}
 _VALIDATION = 200  # samples that model selection needs, if there are enough
 _TINY_IMAGE = 12  # pixels a side that LeNet-5 needs; smaller images are taken as rows
 _SMALL_IMAGE = 40  # pixels a side up to which LeNet-5 is used
@@ -71,6 +74,7 @@ def schedule_for(samples: int, network: str, epochs: int | None = None) -> dict[
         "decay_from": 0.5,
         "late_beta1": 0.9,
         "select": "likelihood",
+        **(_SMALL_NETWORKS if network in _MOST_DECAY else {}),
     }
 
 

@@ -193,6 +193,13 @@ class Settings:
         "of it or more is uniform",
         ("anchors", "neighbours", "uniform"),
     )
+    count_rate: str = _setting(
+        "between",
+        "transition",
+        "EM-F, PTD-L: the noise rate to hold, the error on noisy validation labels or between it "
+        "and the anchors' rate",
+        ("between", "validation"),
+    )
     count_base_share: float = _setting(
         0.4, "transition", "EM-F, PTD-L: share of count_base in the off-diagonal of T"
     )

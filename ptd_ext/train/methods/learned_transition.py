@@ -39,8 +39,8 @@ class ThroughNeighbours(Through):
 class Counting(Stage):
     """Train a fresh network by the forward loss through one matrix, which its counts estimate.
 
-    The noise rate is held between that of the warmed-up network's anchors and its error rate on
-    noisy validation labels.
+    By default the noise rate is held between that of the warmed-up network's anchors and its error
+    rate on noisy validation labels.
     """
 
     em: TransitionEM
@@ -79,7 +79,11 @@ class Counting(Stage):
         outputs, s = context.outputs, self.settings
         error = 1 - context.best.scores.validation_accuracy / 100
         start = count_start(
-            outputs.posterior, context.problem.train_labels, error, **anchor_options(s)
+            outputs.posterior,
+            context.problem.train_labels,
+            error,
+            hold_error=s.count_rate == "validation",
+            **anchor_options(s),
         )
         base = start.base
         if s.count_base == "neighbours":

@@ -160,6 +160,7 @@ def test_own_data_get_what_suits_their_size_and_kind(shape, network):
     assert (few.batch_size, many.batch_size) == (16, 512)
     assert (few.optimiser, few.select, few.noise) == ("adam", "likelihood", "none")
     assert few.warm_up_epochs == few.epochs
+    assert few.count_rate == ("validation" if network == "linear" else "between")
 
 
 def test_own_data_take_what_the_user_says():

@@ -21,7 +21,7 @@ def clusters(tmp_path_factory):
         ("NN-F", {}),
         ("EM-F", {}),
         ("EM-F", {"count_base": "neighbours"}),
-        ("EM-F", {"count_base": "uniform"}),
+        ("EM-F", {"count_base": "uniform", "count_rate": "validation"}),
         ("EM-F", {"class_prior": "uniform"}),
         ("EM-F", {"class_prior": "0.25,0.25,0.25,0.25"}),
     ],
