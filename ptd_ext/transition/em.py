@@ -152,7 +152,7 @@ class TransitionEM(nn.Module):
         """T as the counts so far have it, [C, C]."""
         wrong = self.joint.clone().fill_diagonal_(0.0)
         sums = wrong.sum(1, keepdim=True)
-        shape = torch.where(sums > 0, wrong / sums.clamp(min=_SMALLEST), self.base)
+        shape = torch.where(sums >= _SMALLEST, wrong / sums.clamp(min=_SMALLEST), self.base)
         off = torch.lerp(shape, self.base, self.base_share)
         rate = self.noise_rate
         if not self.hold_diagonal:
@@ -228,7 +228,7 @@ def _off_diagonal(base: Any, classes: int) -> Tensor:
         raise ValueError("base must be finite and not negative; it is not.")
     wrong = base.clone().fill_diagonal_(0.0)
     sums = wrong.sum(1, keepdim=True)
-    return torch.where(sums > 0, wrong / sums.clamp(min=_SMALLEST), uniform)
+    return torch.where(sums >= _SMALLEST, wrong / sums.clamp(min=_SMALLEST), uniform)
 
 
 def _held_rate(noise_rate: float, classes: int) -> float:

@@ -22,7 +22,7 @@ from ptd_ext.utils.ids import as_labels, as_rows
 
 __all__ = ["LearnedParts", "fit_learned_parts"]
 
-_SMALLEST = 1e-12  # of a posterior, whose logarithm is taken
+_SMALLEST = 1e-12  # of a posterior whose logarithm is taken, and of a sum that is divided by
 _SPREAD = 0.3  # standard deviation that tells the parts apart at the start
 _UNIFORM = 0.1  # of a row at the start, so that no entry starts at zero
 _RATES = (0.01, 0.95)  # that the learning may start from
@@ -245,7 +245,7 @@ def _start(given: Any, logits: Tensor, labels: Tensor) -> Tensor:
         joint = posterior * start.T[labels]
         counts = (joint / joint.sum(1, keepdim=True).clamp(min=_SMALLEST)).T @ chosen
         sums = counts.sum(1, keepdim=True)
-        start = torch.where(sums > 0, counts / sums.clamp(min=_SMALLEST), start)
+        start = torch.where(sums >= _SMALLEST, counts / sums.clamp(min=_SMALLEST), start)
     return start
 
 

@@ -21,7 +21,7 @@ from ptd_ext.utils.ids import as_labels, as_rows
 __all__ = ["NeighbourTransition", "neighbour_transition"]
 
 _START = 0.5  # the diagonal at first
-_SMALLEST = 1e-12  # of a probability whose logarithm is taken
+_SMALLEST = 1e-12  # of a probability whose logarithm is taken, and of a sum that is divided by
 _SETTLED = 1e-6  # the largest change of an entry of T at which EM ends
 _BLOCK = 1 << 18  # samples at once
 
@@ -108,8 +108,8 @@ def neighbour_transition(
             sums += (q.T @ part).double()
             shares += q.sum(0).double()
         rows = sums.sum(1, keepdim=True)
-        # A class without samples keeps its row.
-        found = torch.where(rows > 0, sums / rows.clamp(min=_SMALLEST), transition)
+        # A class without samples, or with next to none, keeps its row.
+        found = torch.where(rows >= _SMALLEST, sums / rows.clamp(min=_SMALLEST), transition)
         change = (found - transition).abs().max()
         transition, prior = found, shares / shares.sum()
         if change < _SETTLED:

@@ -156,3 +156,100 @@ def test_find_anchors(seed, samples, classes, dtype, scale, has_ids):
         assert len(chosen) == len(set(chosen)) >= 1
         values = posterior[[where[number] for number in chosen], label].double()
         assert (values.diff() >= 0).all()
+
+
+def assert_rejected_or(result, check):
+    """Check what a call returns, or that it raises one of our own sentences."""
+    found = None
+    with contextlib.suppress(Rejected), rejections():
+        found = result()
+    if found is not None:
+        check(found)
+
+
+LABEL_KINDS = st.sampled_from(["drawn", "drawn", "one class", "last class"])
+
+
+def labels_of(seed, samples, classes, kind):
+    """Drawn from all classes, or all of the first or of the last, so that the others are empty."""
+    drawn = torch.randint(classes, (samples,), generator=torch.Generator().manual_seed(seed))
+    only = {"one class": 0, "last class": classes - 1}
+    return torch.full_like(drawn, only[kind]) if kind in only else drawn
+
+
+@cases(30)
+@given(
+    SEED, st.integers(1, 40), st.sampled_from([2, 3, 7, 30]), DTYPES, LABEL_KINDS,
+    st.sampled_from([0.0, 1e-6, 0.3, 0.9, 1.0]), st.sampled_from([1e-3, 3.0, 1e4]),
+    st.booleans(), st.sampled_from([None, 1, 10**9]), st.sampled_from([0.0, 0.4, 1.0]),
+)  # fmt: skip
+def test_transition_em(seed, samples, classes, dtype, kind, rate, scale, held, window, share):
+    """T stays a transition matrix and the loss finite, whatever the batches are."""
+    labels = labels_of(seed, samples, classes, kind)
+    logits = numbers(seed, samples, classes, dtype=dtype, scale=scale).requires_grad_()
+    options = {"hold_diagonal": held, "window": window, "base_share": share}
+
+    def result():
+        return ptd_ext.TransitionEM(labels, rate, classes=classes, **options)
+
+    def check(em):
+        for ignored in (samples, 0, samples // 2, samples):
+            given_labels = labels.clone()
+            given_labels[:ignored] = -100
+            before = em.transition
+            loss = em(logits, given_labels)
+            (grad,) = torch.autograd.grad(loss, logits)
+            assert loss.isfinite()
+            assert grad.isfinite().all()
+            assert_on_the_simplex(em.transition)
+            if ignored == samples:
+                assert torch.equal(em.transition, before)
+        assert 0 <= em.summary().noise_rate <= 1
+
+    assert_rejected_or(result, check)
+
+
+@cases(12)
+@given(
+    SEED, st.integers(1, 30), st.integers(1, 6), st.sampled_from([2, 3, 7]), st.integers(1, 4),
+    LABEL_KINDS, st.sampled_from([0.0, 1e-12, 1.0, 1e12]), st.sampled_from([0.1, 3.0, 1e4]),
+)  # fmt: skip
+def test_fit_learned_parts(seed, samples, size, classes, parts, kind, scale, sharp):
+    features = numbers(seed, samples, size, scale=scale)
+    posterior = numbers(seed + 1, samples, classes, scale=sharp).softmax(-1)
+    labels = labels_of(seed, samples, classes, kind)
+
+    def result():
+        return ptd_ext.fit_learned_parts(features, posterior, labels, n_parts=parts, epochs=2)
+
+    def check(fit):
+        assert_on_the_simplex(fit.parts)
+        assert_on_the_simplex(fit.weights)
+        assert len(fit.weights) == samples
+        assert 0 <= fit.summary().noise_rate <= 1
+
+    assert_rejected_or(result, check)
+
+
+@cases(30)
+@given(
+    SEED, st.integers(1, 40), st.integers(1, 6), st.sampled_from([2, 3, 7]), DTYPES, LABEL_KINDS,
+    st.integers(1, 6), st.sampled_from([0.0, 1e-30, 1.0, 1e4]), st.booleans(),
+)  # fmt: skip
+def test_neighbour_transition(seed, samples, size, classes, dtype, kind, k, scale, same):
+    features = numbers(seed, samples, size, dtype=dtype, scale=scale)
+    features = features[:1].expand(samples, size) if same else features
+    labels = labels_of(seed, samples, classes, kind)
+
+    def result():
+        return ptd_ext.neighbour_transition(features, labels, k, classes=classes, iterations=20)
+
+    def check(found):
+        assert_on_the_simplex(found.transition)
+        assert_on_the_simplex(found.posterior)
+        assert_on_the_simplex(found.class_prior)
+        assert_on_the_simplex(found.base())
+        assert 0 <= found.noise_rate <= 1
+        assert 0 <= found.agreement <= 1
+
+    assert_rejected_or(result, check)

@@ -205,3 +205,10 @@ def test_bad_logits_get_a_sentence():
         em(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(ValueError, match="at least one sample"):
         em(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
+
+
+def test_a_base_with_next_to_nothing_off_its_diagonal():
+    """Its sums are too small to divide by: such rows are uniform."""
+    base = torch.full((3, 3), 1e-35).fill_diagonal_(1.0)
+    em = ptd_ext.TransitionEM(torch.arange(9) % 3, 0.3, base=base)
+    torch.testing.assert_close(em.transition.sum(1), torch.ones(3))

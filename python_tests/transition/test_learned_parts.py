@@ -134,3 +134,12 @@ def test_file_with_half_a_gate_is_rejected(tmp_path):
     tensor_files.write(path, "a part transition", tensors, {})
     with pytest.raises(ValueError, match="its gate lacks weight and centre"):
         ptd_ext.PartTransition.load(path)
+
+
+def test_the_start_of_a_class_with_next_to_no_mass_is_a_row_of_probabilities():
+    posterior = torch.eye(3)[[0, 0]]
+    fit = ptd_ext.fit_learned_parts(
+        torch.ones(2, 1), posterior, torch.zeros(2, dtype=torch.int64), epochs=1, min_gain=torch.inf
+    )
+    assert fit.kept_start
+    torch.testing.assert_close(fit.parts.sum(-1), torch.ones(1, 3))
