@@ -77,7 +77,8 @@ class ClassBarrier(nn.Module):
         weight = min(1.0, samples / (_SAMPLES_PER_CLASS * self.classes))
         running = torch.lerp(self.marginal.to(mean), mean.detach(), weight)
         if self.training:
-            self.marginal.copy_(running)
+            # A batch that overflowed must not stay in the running mean.
+            self.marginal.copy_(torch.where(running.isfinite().all(), running, self.marginal))
         running = running.clamp_(min=_SMALLEST_MEAN)
         log_mean, strength = running.log(), self._strength.to(mean)
         slope = -strength / running

@@ -167,6 +167,8 @@ class TransitionEM(nn.Module):
     @torch.no_grad()
     def _count(self, counts: Tensor) -> None:
         counts = counts.to(self.joint)
+        # A batch that overflowed, which a gradient scaler skips, must not stay in the counts.
+        counts = torch.where(counts.isfinite().all(), counts, 0.0)
         if self.over_ranks and dist.is_available() and dist.is_initialized():
             dist.all_reduce(counts)
         total = counts.sum()

@@ -252,14 +252,23 @@ def _start(given: Any, logits: Tensor, labels: Tensor) -> Tensor:
 def _principal(features: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The mean [D] and directions [D, count], scaled so that the components' mean square is 1."""
     centre = features.double().mean(0)
-    covariance = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=features.device)
-    for block in features.split(1 << 14):
-        block = block.double() - centre
-        covariance.addmm_(block.T, block)
-    values, vectors = torch.linalg.eigh(covariance / len(features))
-    values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
+    if len(centre) > len(features):  # a covariance would take more memory than the features
+        _, singular, rows = torch.linalg.svd(features.double() - centre, full_matrices=False)
+        values, vectors = singular[:count] ** 2 / len(features), rows[:count].T
+    else:
+        values, vectors = _covariance_directions(features, centre, count)
     # The sign of an eigenvector is free: its largest entry is made positive.
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
     vectors = vectors * torch.where(largest < 0, -1.0, 1.0)
     scale = values.clamp(min=0.0).mean().sqrt()
     return centre, vectors / torch.where(scale > 0, scale, 1.0)
+
+
+def _covariance_directions(features: Tensor, centre: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest eigenvalues of the covariance and their eigenvectors [D, count], in blocks."""
+    covariance = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=features.device)
+    for block in features.split(1 << 14):
+        block = block.double() - centre
+        covariance.addmm_(block.T, block)
+    values, vectors = torch.linalg.eigh(covariance / len(features))
+    return values[-count:].flip(0), vectors[:, -count:].flip(1)

@@ -20,7 +20,7 @@ from ptd_ext.utils.ids import as_labels, as_rows
 
 __all__ = ["NeighbourTransition", "neighbour_transition"]
 
-_START = 0.5  # the diagonal at first
+_START = 0.5  # the diagonal at first, of three classes and more
 _SMALLEST = 1e-12  # of a probability whose logarithm is taken, and of a sum that is divided by
 _SETTLED = 1e-6  # the largest change of an entry of T at which EM ends
 _BLOCK = 1 << 18  # samples at once
@@ -97,8 +97,10 @@ def neighbour_transition(
     drawn = torch.cat([labels[:, None], near], 1)
     count.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=count.dtype))
 
-    transition = torch.full((classes, classes), (1 - _START) / (classes - 1), dtype=torch.float64)
-    transition = transition.fill_diagonal_(_START).to(features.device)
+    # More than 1 / C, as EM would never leave a matrix whose rows are alike.
+    diagonal = max(_START, 1.5 / classes)
+    transition = torch.full((classes, classes), (1 - diagonal) / (classes - 1)).double()
+    transition = transition.fill_diagonal_(diagonal).to(features.device)
     prior = labels.bincount(minlength=classes).double() / len(labels)
     done = 0
     for done in range(1, iterations + 1):  # noqa: B007 (told in the result)

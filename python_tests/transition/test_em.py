@@ -212,3 +212,13 @@ def test_a_base_with_next_to_nothing_off_its_diagonal():
     base = torch.full((3, 3), 1e-35).fill_diagonal_(1.0)
     em = ptd_ext.TransitionEM(torch.arange(9) % 3, 0.3, base=base)
     torch.testing.assert_close(em.transition.sum(1), torch.ones(3))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_batch_that_overflowed_leaves_no_trace(bad):
+    labels = torch.arange(30) % 3
+    logits = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
+    em, other = (ptd_ext.TransitionEM(labels, 0.3) for _ in range(2))
+    assert not em(torch.full((30, 3), bad), labels).isfinite()
+    torch.testing.assert_close(em(logits, labels), other(logits, labels))
+    torch.testing.assert_close(em.state_dict(), other.state_dict())

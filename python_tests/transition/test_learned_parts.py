@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import ptd_ext
+from ptd_ext.transition.learned_parts import _covariance_directions, _principal
 
 
 def varying_noise(samples=6000, classes=3, seed=0):
@@ -143,3 +144,15 @@ def test_the_start_of_a_class_with_next_to_no_mass_is_a_row_of_probabilities():
     )
     assert fit.kept_start
     torch.testing.assert_close(fit.parts.sum(-1), torch.ones(1, 3))
+
+
+def test_principal_directions_of_wide_features():
+    """More features than samples: the same directions, without a covariance."""
+    features = torch.randn(20, 50, generator=torch.Generator().manual_seed(0))
+    centre, directions = _principal(features, 5)
+    values, expected = _covariance_directions(features, centre, 5)
+    scale = directions.norm(dim=0)
+    torch.testing.assert_close(scale, scale[:1].expand(5))
+    torch.testing.assert_close(scale[0], values.mean().rsqrt())
+    along = (directions / scale * expected).sum(0).abs()
+    torch.testing.assert_close(along, torch.ones_like(along))

@@ -95,3 +95,13 @@ def test_class_without_labels_is_told():
 def test_bad_arguments_get_a_sentence(features, labels, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         ptd_ext.neighbour_transition(features, labels, **options)
+
+
+def test_two_classes():
+    g = torch.Generator().manual_seed(0)
+    clean = torch.arange(600) % 2
+    features = 0.3 * torch.randn(600, 4, generator=g) + 4 * torch.eye(2, 4)[clean]
+    noisy = torch.where(torch.rand(600, generator=g) < 0.1, 1 - clean, clean)
+    found = ptd_ext.neighbour_transition(features, noisy)
+    assert (found.posterior.argmax(1) == clean).float().mean() > 0.98
+    assert abs(found.noise_rate - (noisy != clean).float().mean()) < 0.03

@@ -17,7 +17,7 @@ from ptd_ext.train.reproduce.statistics import Summary
 
 __all__ = ["ablation_markdown", "accuracy_markdown"]
 
-_NOT_IN_PAPER = "† not in the paper: class-dependent, with the anchors that PTD uses."
+_NOT_IN_PAPER = "† not in the paper."
 
 
 def accuracy_markdown(results: Results) -> str:

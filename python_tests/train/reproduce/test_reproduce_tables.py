@@ -45,7 +45,7 @@ preset fast · network lenet5 · 60,000 training samples · ptd_ext 0.1.0 · tor
 Clean test accuracy in per cent, ours (published): mean ± standard deviation (ddof = 1) over \
 2 seeds, at the epoch chosen on noisy validation data. Bold: our best of a column.
 
-† not in the paper: class-dependent, with the anchors that PTD uses.
+† not in the paper.
 
 | method                 | 10 %                          | 50 %                        |
 | ---------------------- | ----------------------------- | --------------------------- |
