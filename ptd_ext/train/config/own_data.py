@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
+    "COUNTING",
     "IMAGE_SIZE",
     "PRETRAINED_SIZE",
     "SCHEDULE",
@@ -23,6 +24,8 @@ IMAGE_SIZE = 32  # pixels a side that image files are read at, unless told other
 PRETRAINED_SIZE = 224  # those that ImageNet's weights were trained for
 # Settings of a schedule that go together.
 SCHEDULE = ("optimiser", "lr", "weight_decay", "schedule", "milestones", "decay_from", "late_beta1")
+# Settings that suit the weight decay of the schedule.
+COUNTING = ("count_base", "count_rate")
 
 _STEPS = 3000  # optimiser steps that small networks need
 _EPOCHS = (10, 100)  # the least and the most

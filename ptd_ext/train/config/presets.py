@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptd_ext.train.config.own_data import (
+    COUNTING,
     IMAGE_SIZE,
     PRETRAINED_SIZE,
     SCHEDULE,
@@ -149,7 +150,8 @@ def _own_layer(given: Layer, chosen: Settings, samples: int | None, shape: Seque
         schedule = schedule_for(samples, network, given.get("epochs"))
         if any(name in given for name in SCHEDULE):
             # An optimiser or a learning rate of the user's own belongs to a schedule of his own.
-            schedule = {n: value for n, value in schedule.items() if n not in SCHEDULE}
+            theirs = (*SCHEDULE, *COUNTING)
+            schedule = {n: value for n, value in schedule.items() if n not in theirs}
         layer |= {**schedule, **other_stages(schedule["epochs"])}
     return layer
 

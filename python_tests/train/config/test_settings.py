@@ -171,6 +171,7 @@ def test_own_data_take_what_the_user_says():
     # A learning rate of one's own is for the preset's optimiser, not for another one.
     asked = resolve({}, {"dataset": "npz", "lr": 0.05}, **sizes)
     assert (asked.lr, asked.optimiser, asked.schedule) == (0.05, "sgd", "steps")
+    assert (asked.count_base, asked.count_rate) == ("anchors", "between")
     paper = resolve({}, {"dataset": "npz", "preset": "paper"}, **sizes)
     assert (paper.epochs, paper.optimiser) == (100, "sgd")
     named = resolve({}, {"dataset": "mnist"}, samples=60000, shape=(1, 28, 28))
