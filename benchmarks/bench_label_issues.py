@@ -212,14 +212,14 @@ def run(arguments: argparse.Namespace) -> None:
         if not chosen or same or (kind == "real") != name.startswith("hausa"):
             continue
         key = dict(zip(KEYS, map(str, (name, kind, rate, seed)), strict=True))
-        todo = [m for m in arguments.methods if (*key.values(), m) not in done]
-        if not todo:
+        missing = [m for m in arguments.methods if (*key.values(), m) not in done]
+        if not missing:
             continue
         problem = load(name, arguments.data)
         given = noisy_labels(problem, kind, rate, seed)
         rows, before = [], _accuracy(problem, given, slice(None))
         compared = methods(problem.rows, given, seed)
-        for method in (m for m in todo if m in compared):
+        for method in (m for m in missing if m in compared):
             start = time.process_time()
             found = compared[method]()
             spent = {"cpu_seconds": time.process_time() - start, "accuracy_given": before}
