@@ -14,7 +14,6 @@ import measure
 import torch
 
 import ptd_ext
-from ptd_ext.transition.nearest import nearest_neighbours
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -33,17 +32,13 @@ def main(argv: list[str] | None = None) -> None:
         noise = torch.randn(samples, arguments.features, generator=generator)
         features = centres[labels] + noise
         start = time.perf_counter()
-        nearest_neighbours(features, 4)
-        neighbours = time.perf_counter() - start
-        start = time.perf_counter()
         ptd_ext.neighbour_transition(features, labels)
-        whole = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         row = {
             "samples": samples,
             "features": arguments.features,
             "classes": arguments.classes,
-            "neighbours_seconds": round(neighbours, 3),
-            "whole_seconds": round(whole, 3),
+            "seconds": round(seconds, 3),
             "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             **measure.machine(),
         }

@@ -138,7 +138,8 @@ def _seed(
 ) -> None:
     """All methods of a cell and a seed, on the same data, from one warmed-up network."""
     suffix = f":{arguments.name}" if arguments.name else ""
-    done = {(r["cell"], int(r["seed"]), r["method"]) for r in read(arguments.csv)}
+    rows = [row for row in read(arguments.csv) if row["role"] == arguments.role]
+    done = {(row["cell"], int(row["seed"]), row["method"]) for row in rows}
     methods = [m for m in arguments.methods if (str(cell), seed, m + suffix) not in done]
     methods = [m for m in methods if not (cell.noise == "real" and m == ORACLE)]
     if not methods:
@@ -146,10 +147,10 @@ def _seed(
     key = (cell.data, cell.network == "lenet5")
     if key not in loaded:
         loaded[key] = transition_data.load(cell.data, arguments.data, whole=key[1])
-    problem, rows = make_problem(cell, loaded[key], seed)
+    problem, true_rows = make_problem(cell, loaded[key], seed)
     if ORACLE in methods:
         noisy, clean = problem.train_labels, problem.classes
-        Oracle.columns = transition_noise.true_columns(rows, noisy, clean)
+        Oracle.columns = transition_noise.true_columns(true_rows, noisy, clean)
     with tempfile.TemporaryDirectory() as cache:
         for method in methods:
             start = time.process_time()
