@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from ptd_ext.label_issues._issue_files import read_issues
 from ptd_ext.label_issues.findings import LabelIssues
-from ptd_ext.train import networks
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.data.column_scale import ColumnScale
@@ -25,16 +24,16 @@ from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.inputs import Scale
 from ptd_ext.train.data.sets.arrays import as_inputs
 from ptd_ext.train.engine.label_report import ISSUES
-from ptd_ext.train.engine.trained_model import KIND, MODEL
+from ptd_ext.train.engine.trained_model import MODEL, TRANSITION
+from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.train.model_file import ModelFile, NetworkFactory, read_model
 from ptd_ext.transition.model import PartTransition
-from ptd_ext.utils import tensor_files
+from ptd_ext.utils.bounded_files import read_bytes, reason, shortened
 
 __all__ = ["TrainedRun", "load_run"]
 
 _ROWS = 512  # predicted at once
 _MAX_RESULT = 1 << 20
-
-NetworkFactory = Callable[[int, torch.Size], nn.Module]
 
 
 @dataclass(frozen=True)
@@ -116,34 +115,46 @@ class TrainedRun:
 class _Preprocessing:
     """Turns samples into what the network was trained on."""
 
-    shape: torch.Size
-    mean: Tensor | None
-    std: Tensor | None
-    tokens: bool
-    files: bool
-    bytes: bool
+    model: ModelFile
 
     def __call__(self, X: Any) -> Tensor:  # noqa: N803
-        if self.files and not isinstance(X, (np.ndarray, Tensor)):
-            X = ImageFiles("", map(os.fspath, _paths(X)), self.shape[1])[:]  # noqa: N806
+        model = self.model
+        if model.files and not isinstance(X, (np.ndarray, Tensor)):
+            X = ImageFiles("", map(os.fspath, _paths(X)), model.shape[1])[:]  # noqa: N806
         array = X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
-        if self.tokens:
-            return self._checked(torch.as_tensor(array))
+        if model.tokens:
+            return self._tokens(array)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"X must hold numbers; got {array.dtype}.")
         samples = self._checked(as_inputs(array, "X"))
-        if samples.dim() == 2 and self.mean is not None and self.std is not None:
-            return ColumnScale(self.mean, self.std)(samples)
-        if (samples.dtype == torch.uint8) != self.bytes:
-            wanted = "uint8, from 0 to 255," if self.bytes else "floats"
+        if samples.dim() == 2 and model.mean is not None and model.std is not None:
+            return ColumnScale(model.mean, model.std)(samples)
+        if (samples.dtype == torch.uint8) != model.bytes:
+            wanted = "uint8, from 0 to 255," if model.bytes else "floats"
             raise ValueError(f"X must be images of {wanted} as in training; got {samples.dtype}.")
-        mean, std = (None if v is None else tuple(v.tolist()) for v in (self.mean, self.std))
+        mean, std = (None if v is None else tuple(v.tolist()) for v in (model.mean, model.std))
         return Scale(mean, std, channels_last=False)(samples)
 
-    def _checked(self, samples: Tensor) -> Tensor:
-        if samples.shape[1:] != self.shape:
+    def _tokens(self, array: NDArray[Any]) -> Tensor:
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"X must hold the numbers of words; got {array.dtype}.")
+        samples = self._checked(torch.from_numpy(array.astype(np.int64)))
+        words = self.model.words
+        if (
+            words is not None
+            and samples.numel()
+            and not 0 <= samples.min() <= samples.max() < words
+        ):
             raise ValueError(
-                f"X must hold samples of shape {list(self.shape)}, as in training; got "
+                f"X must hold words 0 to {words - 1}; it has {int(samples.min())} to "
+                f"{int(samples.max())}."
+            )
+        return samples
+
+    def _checked(self, samples: Tensor) -> Tensor:
+        if samples.shape[1:] != self.model.shape:
+            raise ValueError(
+                f"X must hold samples of shape {list(self.model.shape)}, as in training; got "
                 f"{list(samples.shape[1:])}."
             )
         return samples
@@ -170,35 +181,28 @@ def load_run(
     path = folder / MODEL
     if not path.is_file():
         raise ValueError(f"{folder} holds no {MODEL}: an earlier version of ptd_ext made it.")
-    tensors, about = tensor_files.read(path, KIND, ())
-    if about.get("fingerprint") != result.get("fingerprint"):
+    model, fingerprint = read_model(path)
+    if fingerprint != result.get("fingerprint"):
         raise ValueError(f"{path} and result.json beside it are of different runs.")
-    learned = None
-    if (folder / "transition.safetensors").is_file():
-        learned = PartTransition.load(folder / "transition.safetensors")
+    learned = _read_transition(folder / TRANSITION, settings)
     try:
-        shape, classes = torch.Size(about["inputs"]), np.array(about["classes"])
-        build = functools.partial(_build, about["network"], len(classes), shape, tensors, network)
-        own = build("network.")
+        own = model.build("network", network)
         if own is None:
-            raise KeyError("network")
-        return TrainedRun(
-            folder,
-            settings,
-            result,
-            classes,
-            own,
-            learned,
-            build("feature_network."),
-            _Preprocessing(
-                shape,
-                tensors.get("mean"),
-                tensors.get("std"),
-                *(bool(about[name]) for name in ("tokens", "files", "bytes")),
-            ),
-        )
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} holds no usable model: {error}") from None
+            raise ValueError(f"it lacks the weights of its network {model.network}")
+        features = model.build("feature_network", network)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"{path} holds no usable model: {reason(error)}.") from error
+    _check_transition(folder / TRANSITION, learned, len(model.classes), features and features[1])
+    return TrainedRun(
+        folder,
+        settings,
+        result,
+        model.classes,
+        own[0],
+        learned,
+        features and features[0],
+        _Preprocessing(model),
+    )
 
 
 def _read_words(folder: Path) -> tuple[Settings, dict[str, Any]]:
@@ -207,43 +211,64 @@ def _read_words(folder: Path) -> tuple[Settings, dict[str, Any]]:
         raise FileNotFoundError(f"{folder} is not a folder.")
     if not (folder / "settings.toml").is_file():
         raise ValueError(f"{folder} holds no run of `ptd-ext train`: there is no settings.toml.")
-    settings = Settings(**read_config(folder / "settings.toml"))
+    settings = _read_settings(folder / "settings.toml")
     path = folder / "result.json"
     if not path.is_file():
         raise ValueError(
             f"the run in {folder} is not finished: there is no result.json. Continue it with "
             f"ptd-ext train --out {folder} --resume"
         )
+    content = read_bytes(path, _MAX_RESULT)
     try:
-        if path.stat().st_size > _MAX_RESULT:
-            raise ValueError("it is too large")
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged, it is not JSON ({error}).") from None
+        raise ValueError(f"{path} is damaged, it is not JSON ({reason(error)}).") from None
     if not isinstance(result, dict):
         raise ValueError(f"{path} must hold the result of a run; it holds something else.")
     return settings, result
 
 
-def _build(
-    name: str,
-    classes: int,
-    shape: torch.Size,
-    tensors: dict[str, Tensor],
-    factory: NetworkFactory | None,
-    prefix: str,
-) -> nn.Module | None:
-    state = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-    if not state:
+def _read_settings(path: Path) -> Settings:
+    """The settings of a run, all of which its file must hold."""
+    values = read_config(path)
+    missing = [field.name for field in fields(Settings) if field.name not in values]
+    if missing:
+        raise ValueError(
+            f"{path} must hold all settings of a run; it lacks {len(missing)}, the first is "
+            f"{missing[0]}. It is damaged, or another version of ptd_ext wrote it."
+        )
+    try:
+        settings = Settings(**values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if settings.method not in METHODS:
+        raise ValueError(f"{path}: there is no method {shortened(repr(settings.method))}.")
+    return settings
+
+
+def _read_transition(path: Path, settings: Settings) -> PartTransition | None:
+    """T(x) of a run, unless its method estimates none."""
+    if METHODS[settings.method].transition == "none":
         return None
-    if ":" in name:
-        if factory is None:
-            raise ValueError(
-                f"the run has a network of your own, {name}: give that function as network. It is "
-                "not imported by a name that stands in a file."
-            )
-        found = factory(classes, shape)
-    else:
-        found = networks.build(name, classes, inputs=shape, embedding=state.get("embedding.weight"))
-    found.load_state_dict(state)
-    return found.eval()
+    if not path.is_file():
+        raise ValueError(
+            f"{path} is missing: {settings.method} estimates T(x), and a finished run of it has "
+            "this file. Copy the whole folder."
+        )
+    return PartTransition.load(path)
+
+
+def _check_transition(
+    path: Path, learned: PartTransition | None, classes: int, size: int | None
+) -> None:
+    """Raise unless T(x) belongs to a model of `classes` with so large features."""
+    if learned is None:
+        return
+    if learned.classes != classes:
+        raise ValueError(f"{path} must be of {classes} classes; it has {learned.classes}.")
+    mixed = learned.n_parts > 1 or size is not None
+    if mixed and (size is None or learned.features != size):
+        raise ValueError(
+            f"{path} must weigh its parts by {size or 'no'} features, as {MODEL} beside it has "
+            f"them; it takes {learned.features or 'none'}."
+        )

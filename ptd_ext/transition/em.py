@@ -16,10 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 
+from ptd_ext.ops.checks import check_tensors
 from ptd_ext.ops.functional import forward_loss
 from ptd_ext.transition.barrier import ClassBarrier, ClassPrior
 from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.summary import TransitionSummary, summarise
+from ptd_ext.utils.arguments import whole_number
 from ptd_ext.utils.ids import as_labels
 
 __all__ = ["TransitionEM"]
@@ -94,8 +96,7 @@ class TransitionEM(nn.Module):
             raise ValueError("noisy_labels must be those of the training set; got none.")
         if not 0 <= base_share <= 1:
             raise ValueError(f"base_share must be from 0 to 1; got {base_share}.")
-        if window is not None and window < 1:
-            raise ValueError(f"window must be at least 1 sample; got {window}.")
+        window = None if window is None else whole_number(window, "window")
         self.classes = classes
         self.samples = len(labels)
         self.window = window or max(1, min(len(labels) // 4, _SAMPLES_PER_ENTRY * classes**2))
@@ -136,6 +137,7 @@ class TransitionEM(nn.Module):
 
         The counts use T as it is in this loss. Samples labelled `ignore_index` do not count.
         """
+        check_tensors(logits=logits, noisy_labels=noisy_labels)
         if logits.dim() != 2 or logits.shape[1] != self.classes:
             raise ValueError(f"logits must be [N, {self.classes}]; got {list(logits.shape)}.")
         if not len(logits):

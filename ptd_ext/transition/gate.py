@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ptd_ext.ops.checks import FLOATING
+
 __all__ = ["LinearGate"]
 
 
@@ -30,7 +32,7 @@ class LinearGate:
 
     def __post_init__(self) -> None:
         for name, tensor in self.tensors().items():
-            if not (isinstance(tensor, Tensor) and tensor.is_floating_point()):
+            if not (isinstance(tensor, Tensor) and tensor.dtype in FLOATING):
                 kind = getattr(tensor, "dtype", type(tensor).__name__)
                 raise TypeError(f"gate {name} must be a floating-point tensor; got {kind}.")
             if not tensor.isfinite().all():

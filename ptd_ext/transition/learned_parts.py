@@ -8,6 +8,7 @@ likelihood of the noisy labels under T(x)ᵀg. With the network frozen the noise
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.transition.posteriors import combine_posteriors
 from ptd_ext.transition.summary import TransitionSummary, summarise
+from ptd_ext.utils.arguments import not_negative, whole_number
 from ptd_ext.utils.ids import as_labels, as_rows
 
 __all__ = ["LearnedParts", "fit_learned_parts"]
@@ -27,6 +29,8 @@ _SPREAD = 0.3  # standard deviation that tells the parts apart at the start
 _UNIFORM = 0.1  # of a row at the start, so that no entry starts at zero
 _RATES = (0.01, 0.95)  # that the learning may start from
 _EM_STEPS = 50  # for a start that is not given
+_MAX_PARTS = 256  # as SimplexNMF has
+_SIZES = (1e-30, 1e30)  # of features: the gate and its centre are of float32
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def fit_learned_parts(
     transition: Any = None,
     n_parts: int = 10,
     components: int = 64,
-    held_out: float | Tensor = 0.1,
+    held_out: float | Any = 0.1,
     min_gain: float = 0.0,
     epochs: int = 15,
     patience: int = 3,
@@ -118,11 +122,16 @@ def fit_learned_parts(
             f"features, posteriors and noisy_labels must be of the same samples; got "
             f"{len(features)}, {samples} and {len(labels)}."
         )
-    for name, value in (("n_parts", n_parts), ("components", components), ("epochs", epochs)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1; got {value}.")
+    n_parts = whole_number(n_parts, "n_parts", most=_MAX_PARTS)
+    components, epochs = whole_number(components, "components"), whole_number(epochs, "epochs")
+    patience = whole_number(patience, "patience")
+    batch_size = whole_number(batch_size, "batch_size")
+    random_state = whole_number(random_state, "random_state", 0, 2**63 - 1)
+    lr, gate_penalty = not_negative(lr, "lr"), not_negative(gate_penalty, "gate_penalty")
+    min_gain = not_negative(min_gain, "min_gain", finite=False)
     if samples < 2:
         raise ValueError(f"features must have at least 2 samples, one held out; got {samples}.")
+    _check_size(features)
     device = features.device
     generator = torch.Generator().manual_seed(random_state)
     judge = _held_out(held_out, samples, generator).to(device)
@@ -159,7 +168,7 @@ def fit_learned_parts(
     if state is not None:
         gain = gained.mean().item()
         error = (gained.std() / len(gained) ** 0.5).item() if len(gained) > 1 else 0.0
-        kept = gain < min_gain * error
+        kept = not gain >= min_gain * error  # NaN, of infinity times zero, keeps it
     if kept or state is None:
         gate = LinearGate(torch.zeros(1, features.shape[1]), torch.zeros(1), centre.cpu().float())
         parts, rate = start[None].clone(), (1 - start.diagonal()).mean().item()
@@ -207,18 +216,29 @@ class _Model(torch.nn.Module):
         return forward_loss(logits, labels, weights, self.parts(), reduction="none")
 
 
-def _held_out(given: float | Tensor, samples: int, generator: torch.Generator) -> Tensor:
-    if isinstance(given, Tensor):
-        if given.shape != (samples,) or given.dtype is not torch.bool:
+def _check_size(features: Tensor) -> None:
+    """Raise for features that a gate of float32 could not take."""
+    largest = features.abs().max().item()
+    if largest and not _SIZES[0] <= largest <= _SIZES[1]:
+        raise ValueError(
+            f"features must be of a size between {_SIZES[0]:g} and {_SIZES[1]:g}; the largest is "
+            f"{largest:.3g}. Scale them."
+        )
+
+
+def _held_out(given: Any, samples: int, generator: torch.Generator) -> Tensor:
+    if not isinstance(given, Real):
+        mask = torch.as_tensor(given).cpu()
+        if mask.shape != (samples,) or mask.dtype is not torch.bool:
             raise ValueError(
-                f"held_out must be a share or a bool mask [{samples}]; got {given.dtype} "
-                f"{list(given.shape)}."
+                f"held_out must be a share or a bool mask [{samples}]; got {mask.dtype} "
+                f"{list(mask.shape)}."
             )
-        mask = given.cpu()
     else:
-        if not 0 < given < 1:
+        share = float(given)
+        if not 0 < share < 1:
             raise ValueError(f"held_out must be a share between 0 and 1, or a mask; got {given}.")
-        count = min(max(1, round(given * samples)), samples - 1)
+        count = min(max(1, round(share * samples)), samples - 1)
         mask = torch.zeros(samples, dtype=torch.bool)
         mask[torch.randperm(samples, generator=generator)[:count]] = True
     if mask.all() or not mask.any():
@@ -261,7 +281,8 @@ def _principal(features: Tensor, count: int) -> tuple[Tensor, Tensor]:
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
     vectors = vectors * torch.where(largest < 0, -1.0, 1.0)
     scale = values.clamp(min=0.0).mean().sqrt()
-    return centre, vectors / torch.where(scale > 0, scale, 1.0)
+    # Features that differ by less are constant, but for rounding.
+    return centre, vectors / torch.where(scale >= _SIZES[0], scale, 1.0)
 
 
 def _covariance_directions(features: Tensor, centre: Tensor, count: int) -> tuple[Tensor, Tensor]:

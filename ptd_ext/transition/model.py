@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.ops import functional
+from ptd_ext.ops.checks import FLOATING
 from ptd_ext.ops.simplex import simplex_weights
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.plot import image_grid, new_axes
@@ -19,6 +20,7 @@ __all__ = ["PartTransition"]
 _FORMAT = "a part transition"
 _STEPS = 500
 _TOLERANCE = 1e-6
+_SUM_TOLERANCE = 1e-3  # of a row of many classes; in half types twice their rounding, if larger
 
 
 class PartTransition:
@@ -156,12 +158,22 @@ def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
     if slack is not None and slack.shape != parts.shape[1:]:
         raise ValueError(f"slack must be {list(parts.shape[1:])}; got {list(slack.shape)}.")
     for name, tensor in (("parts", parts), ("basis", basis), ("slack", slack)):
-        if tensor is not None and not tensor.is_floating_point():
-            raise TypeError(f"{name} must be floating-point; got {tensor.dtype}.")
+        if tensor is not None and tensor.dtype not in FLOATING:
+            raise TypeError(
+                f"{name} must be floating-point, of 16 bits or more; got {tensor.dtype}."
+            )
         if tensor is not None and not tensor.isfinite().all():
             raise ValueError(f"{name} must be finite; it is not.")
     if (parts < 0).any():
         raise ValueError(f"parts must not be negative; the smallest entry is {parts.min():.6g}.")
+    sums = parts.sum(-1, dtype=torch.promote_types(parts.dtype, torch.float32))
+    off = (sums - 1).abs() > max(_SUM_TOLERANCE, 2 * torch.finfo(parts.dtype).eps)
+    if off.any():
+        part, row = off.nonzero()[0].tolist()
+        raise ValueError(
+            "parts must have rows of probabilities with sum 1; "
+            f"parts[{part}, {row}] has the sum {sums[part, row]:.6g}."
+        )
 
 
 def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate | None) -> None:

@@ -9,7 +9,8 @@ __all__ = ["nearest_neighbours"]
 
 _BLOCK = 1024  # rows of a block: 4 MB of similarities
 _HALVINGS = 5  # of the columns: a group has 2⁵ similarities
-_TINY = 1e-30  # of a length: features that are all zero have no direction
+# Rows whose largest entry is within these have a length that float32 holds.
+_ORDINARY = (1e-15, 1e15)
 
 
 def nearest_neighbours(features: Tensor, k: int, *, block: int = _BLOCK) -> Tensor:
@@ -24,7 +25,7 @@ def nearest_neighbours(features: Tensor, k: int, *, block: int = _BLOCK) -> Tens
         block: rows of a block.
     """
     rows = features if features.dtype is torch.float64 else features.float()
-    rows = rows / rows.norm(dim=1, keepdim=True).clamp(min=_TINY)
+    rows = _directions(rows)
     samples = len(rows)
     best = rows.new_full((samples, k), -torch.inf)
     where = torch.zeros(samples, k, dtype=torch.int64, device=rows.device)
@@ -42,6 +43,14 @@ def nearest_neighbours(features: Tensor, k: int, *, block: int = _BLOCK) -> Tens
                 _merge(best, where, similar.T, second, first, k)
             _merge(best, where, similar, first, second, k)
     return where
+
+
+def _directions(rows: Tensor) -> Tensor:
+    """Rows of length one; those that are all zero have no direction and stay zero."""
+    largest = torch.linalg.vector_norm(rows, torch.inf, dim=1, keepdim=True)
+    odd = (largest > 0) & ((largest < _ORDINARY[0]) | (largest > _ORDINARY[1]))
+    rows = rows / torch.where(odd, largest, 1.0)
+    return rows / torch.where(largest > 0, rows.norm(dim=1, keepdim=True), 1.0)
 
 
 def _merge(best: Tensor, where: Tensor, similar: Tensor, row: int, column: int, k: int) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from ptd_ext.transition.count_start import trusted_base
 from ptd_ext.transition.nearest import nearest_neighbours
 from ptd_ext.transition.summary import TransitionSummary, summarise
+from ptd_ext.utils.arguments import whole_number
 from ptd_ext.utils.ids import as_labels, as_rows
 
 __all__ = ["NeighbourTransition", "neighbour_transition"]
@@ -86,7 +87,8 @@ def neighbour_transition(
         raise ValueError(
             f"noisy_labels must be [{len(features)}], one per sample; got {list(labels.shape)}."
         )
-    if not 1 <= k < len(features):
+    iterations = whole_number(iterations, "iterations", least=0)
+    if not 1 <= whole_number(k, "k") < len(features):
         raise ValueError(
             f"k must be at least 1 and less than the {len(features)} samples; got {k}."
         )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ptd_ext.utils.arguments import whole_number
 from ptd_ext.utils.ids import as_rows
 
 __all__ = ["image_grid", "part_images", "plot_part_images"]
@@ -45,7 +46,7 @@ def part_images(weights: Any, observations: Any) -> Tensor:
             block = torch.from_numpy(block.astype(np.float64))
         cross += weights[rows].T @ block.detach().cpu().double().reshape(len(rows), size)
     solved = torch.linalg.pinv(weights.T @ weights, hermitian=True) @ cross
-    return solved.reshape(-1, *shape)
+    return solved.reshape(weights.shape[1], *shape)
 
 
 def image_grid(
@@ -66,13 +67,14 @@ def image_grid(
     images = torch.as_tensor(images).detach().cpu().double()
     if images.dim() == 4 and images.shape[1] == 3 and images.shape[3] != 3:
         images = images.permute(0, 2, 3, 1)
-    if not (images.dim() == 3 or (images.dim() == 4 and images.shape[3] == 3)) or not len(images):
+    shaped = images.dim() == 3 or (images.dim() == 4 and images.shape[3] == 3)
+    if not shaped or 0 in images.shape:
         raise ValueError(
-            "images must be [R, H, W], [R, 3, H, W] or [R, H, W, 3] with R at least 1; got "
-            f"{list(images.shape)}."
+            "images must be [R, H, W], [R, 3, H, W] or [R, H, W, 3] with R, H and W at least 1; "
+            f"got {list(images.shape)}."
         )
-    if columns is not None and columns < 1:
-        raise ValueError(f"columns must be at least 1; got {columns}.")
+    columns = None if columns is None else whole_number(columns, "columns")
+    gap = whole_number(gap, "gap", least=0)
     count, height, width = images.shape[:3]
     columns = math.ceil(math.sqrt(count)) if columns is None else min(columns, count)
     lines = math.ceil(count / columns)

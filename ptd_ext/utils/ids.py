@@ -13,6 +13,7 @@ from torch import Tensor
 
 __all__ = ["as_ids", "as_labels", "as_rows", "positions"]
 
+MAX_CLASSES = 1 << 15  # a matrix [C, C] of float32 then takes 4 GiB
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -40,6 +41,11 @@ def as_labels(labels: Any, classes: int | None) -> tuple[Tensor, int]:
     largest = int(labels.max()) if len(labels) else -1
     if classes is None:
         classes = largest + 1
+    if classes > MAX_CLASSES:
+        raise ValueError(
+            f"classes must be at most {MAX_CLASSES:,}; got {classes:,}, and the largest label is "
+            f"{largest:,}. Number the classes 0, 1, 2, …"
+        )
     if classes < 2:
         raise ValueError(f"classes must be at least 2 for a label to be wrong; got {classes}.")
     if len(labels) and (labels.min() < 0 or largest >= classes):
@@ -53,6 +59,8 @@ def as_rows(rows: Any, name: str, columns: str = "C") -> Tensor:
     rows = torch.as_tensor(rows).detach()
     if rows.dim() != 2:
         raise ValueError(f"{name} must be [N, {columns}]; got {list(rows.shape)}.")
+    if not rows.shape[1]:
+        raise ValueError(f"{name} must have at least one column; got {list(rows.shape)}.")
     if not rows.is_floating_point():
         raise TypeError(f"{name} must be floating-point; got {rows.dtype}.")
     if not rows.isfinite().all():

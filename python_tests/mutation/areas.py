@@ -122,6 +122,7 @@ AREAS = {
         count=3,
     ),
     "commands": _python("train/commands/*.py", "train/commands", "train/engine", count=3),
+    "finished_run": _python("train/finished_run.py", "train/test_finished_run.py", count=3),
     "networks": _python("train/networks/*.py", "train/networks", count=3),
     "reproduce": _python("train/reproduce/*.py", "train/reproduce", count=5),
     "utils": _python(

@@ -4,11 +4,13 @@ python python_tests/mutation/run.py                    # all areas, some hours o
 python python_tests/mutation/run.py cpu --count 30     # one area
 python python_tests/mutation/run.py --only survived    # again what survived in results.csv
 python python_tests/mutation/run.py --only survived --slow    # and with the slow tests
+python python_tests/mutation/run.py --seed 3           # another sample
 python python_tests/mutation/run.py --report           # the table of scores of results.csv
 
 Mutants are made of a copy of the repository, built where they must be, and given to the tests of
-their area, up to the first that fails. The outcomes are in results.csv; a survivor is either noted
-in equivalent.py, with the reason why no test could see it, or wants a test.
+their area, up to the first that fails. The outcomes are in results.csv, together with those at
+first, of tests that had not seen the sample. A survivor is either noted in equivalent.py, with the
+reason why no test could see it, or wants a test.
 """
 
 from __future__ import annotations
@@ -134,7 +136,8 @@ def reason(mutant: Mutant) -> str | None:
     return None
 
 
-NAMES = ["area", *(field.name for field in fields(Mutant)), "outcome", "by"]
+KEY = ["seed", "area", *(field.name for field in fields(Mutant))]
+NAMES = [*KEY, "at_first", "outcome", "by"]
 
 
 def read_results(path: Path) -> list[dict[str, str]]:
@@ -158,25 +161,29 @@ def write_results(path: Path, rows: list[dict[str, str]]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, NAMES, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: [row["area"], row["file"], row["line"]]))
+        writer.writerows(sorted(rows, key=lambda row: [row[n] for n in KEY]))
 
 
-def report(rows: list[dict[str, str]]) -> str:
-    """The score of every group: killed of those that are not equivalent."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+def report(rows: list[dict[str, str]], by_area: bool = False) -> str:
+    """The score of every group or area of a sample: killed of those that are not equivalent."""
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in rows:
-        for group in (AREAS[row["area"]].group, "all"):
-            counts[group][row["outcome"]] += 1
+        name = row["area"] if by_area else AREAS[row["area"]].group
+        for group in (name, "all"):
+            counts[row["seed"], group][row["outcome"]] += 1
+            counts[row["seed"], group]["first runs"] += row["at_first"] != ""
+            counts[row["seed"], group]["at first"] += row["at_first"] == "killed"
     lines = [
-        "| sources | mutants | equivalent | killed | survived | score |",
-        "|---|---|---|---|---|---|",
+        "| seed | sources | mutants | equivalent | killed at first | killed | survived | score |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for group, of in counts.items():
+    for (seed, group), of in sorted(counts.items()):
         judged = of["killed"] + of["survived"]
         share = f"{of['killed'] / judged:.0%}" if judged else ""
+        first = of["at first"] if of["first runs"] else "not kept"
         lines.append(
-            f"| {group} | {judged + of['equivalent']} | {of['equivalent']} | {of['killed']} "
-            f"| {of['survived']} | {share} |"
+            f"| {seed} | {group} | {judged + of['equivalent']} | {of['equivalent']} "
+            f"| {first} | {of['killed']} | {of['survived']} | {share} |"
         )
     return "\n".join(lines)
 
@@ -191,24 +198,25 @@ def main() -> None:
     parser.add_argument("--copy", type=Path, help="a folder to keep the copy in, for the next run")
     parser.add_argument("--results", type=Path, default=HERE / "results.csv")
     parser.add_argument("--report", action="store_true", help="print the scores, and run nothing")
+    parser.add_argument("--by-area", action="store_true", help="report every area")
     given = parser.parse_args()
     if given.report:
-        print(report(read_results(given.results)))
+        print(report(read_results(given.results), given.by_area))
         return
-    work: list[tuple[str, Mutant]] = []
+    work: list[tuple[str, str, Mutant]] = []
     for name in given.area or AREAS:
         count = given.count or AREAS[name].count
         if not given.only:
             chosen = choose(ROOT, AREAS[name].files, count, given.seed)
-            work += [(name, mutant) for mutant in chosen]
+            work += [(str(given.seed), name, mutant) for mutant in chosen]
     for row in read_results(given.results) if given.only else []:
         has_tests = not given.slow or AREAS[row["area"]].slow
         if row["outcome"] == given.only and row["area"] in (given.area or AREAS) and has_tests:
-            work.append((row["area"], mutant_of(row)))
+            work.append((row["seed"], row["area"], mutant_of(row)))
     with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(given.copy or Path(folder), any(AREAS[name].compiled for name, _ in work))
+        copy = Copy(given.copy or Path(folder), any(AREAS[name].compiled for _, name, _ in work))
         tried: set[str] = set()
-        for name, mutant in work:
+        for seed, name, mutant in work:
             area, why = AREAS[name], reason(mutant)
             if name not in tried:
                 tried.add(name)
@@ -216,18 +224,18 @@ def main() -> None:
                 if not passed:  # every mutant would seem to be killed
                     sys.exit(f"The tests of {name} fail on the sources as they are: {first}.")
             outcome, by = ("equivalent", why) if why else copy.outcome(mutant, area, given.slow)
-            row = {"area": name, **asdict(mutant), "outcome": outcome, "by": by}
-            row = {key: str(value) for key, value in row.items()}
-            key = [row[n] for n in NAMES[:-2]]
-            rows = [
-                other
-                for other in read_results(given.results)
-                if [other[n] for n in NAMES[:-2]] != key
-            ]
+            row = {"seed": seed, "area": name, **asdict(mutant), "at_first": outcome}
+            row = {key: str(value) for key, value in row.items()} | {"outcome": outcome, "by": by}
+            rows = []
+            for other in read_results(given.results):
+                if any(other[n] != row[n] for n in KEY):
+                    rows.append(other)
+                else:
+                    row["at_first"] = other["at_first"]
             write_results(given.results, [*rows, row])
             print(f"{outcome:16} {mutant.file}: {mutant.line[:80]}  [{mutant.before} -> "
                   f"{mutant.after}]  {by}", flush=True)  # fmt: skip
-    print(report(read_results(given.results)))
+    print(report(read_results(given.results), given.by_area))
 
 
 if __name__ == "__main__":

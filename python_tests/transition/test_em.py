@@ -1,5 +1,6 @@
 """TransitionEM: the fused pass against the plain one, what it learns, and what it rejects."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -192,6 +193,8 @@ def test_two_classes_one_sample():
         ([0, 1, 2], 0.3, {"base_share": 2}, "base_share must be from 0 to 1"),
         ([0, 1, 2], 0.3, {"base": torch.ones(2, 2)}, r"base must be \[3, 3\]"),
         ([0, 1, 2], 0.3, {"window": 0}, "window must be at least 1"),
+        ([0, 1, 2], 0.3, {"window": float("nan")}, "window must be a whole number; got nan"),
+        ([0, 1, 2**40], 0.3, {}, "classes must be at most 32,768; .*label is 1,099,511,627,776"),
     ],
 )
 def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
@@ -201,6 +204,10 @@ def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
 
 def test_bad_logits_get_a_sentence():
     em = ptd_ext.TransitionEM([0, 1, 2], 0.3)
+    with pytest.raises(TypeError, match=r"logits must be a torch.Tensor; got numpy.ndarray"):
+        em(np.zeros((4, 3)), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(TypeError, match=r"noisy_labels must be a torch.Tensor; got builtins.list"):
+        em(torch.zeros(4, 3), [0, 1, 2, 0])
     with pytest.raises(ValueError, match=r"logits must be \[N, 3\]; got \[4, 2\]"):
         em(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(ValueError, match="at least one sample"):

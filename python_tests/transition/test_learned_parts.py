@@ -1,5 +1,6 @@
 """Learned parts: what they find, when they keep the start, files, new samples, bad arguments."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -88,6 +89,7 @@ def test_few_samples_two_classes_and_constant_features(samples):
 
 
 FEATURES, POSTERIOR, LABELS = torch.randn(20, 4), torch.full((20, 3), 1 / 3), torch.arange(20) % 3
+NAN_ = float("nan")
 NAN = FEATURES.clone().fill_diagonal_(torch.nan)
 
 
@@ -100,6 +102,35 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         ((FEATURES, POSTERIOR * 2, LABELS), {}, "must be probabilities"),
         ((FEATURES[:1], POSTERIOR[:1], LABELS[:1]), {}, "at least 2 samples"),
         ((FEATURES, POSTERIOR, LABELS), {"n_parts": 0}, "n_parts must be at least 1"),
+        (
+            (FEATURES[:, :0], POSTERIOR, LABELS),
+            {},
+            r"features must have at least one column; .*0\]",
+        ),
+        ((1e300 * FEATURES.double(), POSTERIOR, LABELS), {}, "features must be of a size between"),
+        ((1e-40 * FEATURES, POSTERIOR, LABELS), {}, "features must be of a size between"),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"n_parts": 1.5},
+            "n_parts must be a whole number; got 1.5",
+        ),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"n_parts": 10**9},
+            "n_parts must be at most 256; got 1000",
+        ),
+        ((FEATURES, POSTERIOR, LABELS), {"batch_size": 0}, "batch_size must be at least 1; got 0"),
+        ((FEATURES, POSTERIOR, LABELS), {"patience": 0}, "patience must be at least 1; got 0"),
+        ((FEATURES, POSTERIOR, LABELS), {"epochs": "3"}, "epochs must be a whole number; got '3'"),
+        ((FEATURES, POSTERIOR, LABELS), {"random_state": 2**70}, "random_state must be at most"),
+        ((FEATURES, POSTERIOR, LABELS), {"gate_penalty": NAN_}, "gate_penalty must be at least 0"),
+        ((FEATURES, POSTERIOR, LABELS), {"lr": torch.inf}, "lr must be at least 0 and finite; got"),
+        ((FEATURES, POSTERIOR, LABELS), {"min_gain": NAN_}, "min_gain must be at least 0; got nan"),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"held_out": LABELS.numpy()},
+            "bool mask .*; got torch.int",
+        ),
         ((FEATURES, POSTERIOR, LABELS), {"held_out": 1.0}, "share between 0 and 1"),
         ((FEATURES, POSTERIOR, LABELS), {"held_out": torch.ones(20)}, "bool mask"),
         ((FEATURES, POSTERIOR, LABELS), {"held_out": LABELS > 5}, "samples to judge by"),
@@ -110,6 +141,41 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
 def test_bad_arguments_get_a_sentence(arguments, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         ptd_ext.fit_learned_parts(*arguments, **options)
+
+
+def test_mask_and_numbers_of_numpy():
+    features, posterior, noisy, _, _ = varying_noise(200)
+    mask = np.arange(200) % 10 == 0
+    runs = [
+        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=held_out, n_parts=parts)
+        for held_out, parts in ((torch.from_numpy(mask), 2), (mask, np.int64(2)), (list(mask), 2))
+    ]
+    assert all(torch.equal(run.parts, runs[0].parts) for run in runs)
+    small = ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=np.float32(0.1))
+    assert small.weights.isfinite().all()
+
+
+@pytest.mark.parametrize("scale", [1e-29, 1e28])
+def test_features_of_an_odd_size_count_like_others(scale):
+    features, posterior, noisy, average, _ = varying_noise(3000)
+    fits = [
+        ptd_ext.fit_learned_parts(x, posterior, noisy, transition=average, n_parts=4, epochs=9)
+        for x in (features.double(), scale * features.double())
+    ]
+    assert not fits[0].kept_start
+    torch.testing.assert_close(fits[1].weights, fits[0].weights, rtol=0, atol=1e-3)
+
+
+def test_an_infinite_gain_keeps_the_start():
+    """Also with one held-out sample, the gain of which has no error."""
+    features, posterior, noisy, _, _ = varying_noise(200)
+    only = torch.arange(200) == 3
+    runs = [
+        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=only, min_gain=least)
+        for least in (0.0, torch.inf)
+    ]
+    assert not runs[0].kept_start
+    assert runs[1].kept_start
 
 
 def test_gate_is_checked():

@@ -9,6 +9,7 @@ from cases import each_device, simplex_projection
 
 import ptd_ext
 from ptd_ext.ops import reference
+from ptd_ext.utils import tensor_files
 
 G = torch.Generator().manual_seed(0)
 BASIS = torch.randn(4, 12, generator=G, dtype=torch.float64)
@@ -62,11 +63,41 @@ def test_to():
         ((PARTS, BASIS[:2]), r"basis must be \[4, D\]; got \[2, 12\]"),
         ((PARTS, BASIS, SLACK[:2]), r"slack must be \[3, 3\]; got \[2, 3\]"),
         ((PARTS, BASIS / 0), "basis must be finite"),
+        ((3 * PARTS,), r"rows of probabilities with sum 1; parts\[0, 0\] has the sum 3\."),
+        ((PARTS * PARTS[2, 1].ne(PARTS),), r"parts\[2, 1\] has the sum 0\."),
+        ((1.002 * PARTS.float(),), r"sum 1; parts\[0, 0\] has the sum 1\.002"),
+        ((1.02 * PARTS.bfloat16(),), "rows of probabilities with sum 1"),
     ],
 )
 def test_parts_that_do_not_fit(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         ptd_ext.PartTransition(*arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_rows_as_their_type_rounds_them(dtype, tmp_path):
+    """Also those of many classes, and through a file."""
+    for classes in (3, 100, 1000):
+        parts = torch.randn(1, classes, classes, generator=torch.Generator().manual_seed(0))
+        learned = ptd_ext.PartTransition((5 * parts).softmax(-1).to(dtype))
+        learned.save(tmp_path / "parts")
+        assert torch.equal(ptd_ext.PartTransition.load(tmp_path / "parts").parts, learned.parts)
+
+
+@pytest.mark.parametrize("factor", [0.0, 3.0])
+def test_a_file_of_parts_that_are_no_probabilities(factor, tmp_path):
+    tensor_files.write(tmp_path / "t", "a part transition", {"parts": factor * PARTS}, {})
+    with pytest.raises(ValueError, match=rf"t holds no usable .* has the sum {factor:g}\.$"):
+        ptd_ext.PartTransition.load(tmp_path / "t")
+
+
+def test_types_of_eight_bits():
+    """torch computes nothing with them, not even their smallest entry."""
+    parts = torch.eye(3).expand(2, 3, 3).to(torch.float8_e4m3fn)
+    with pytest.raises(TypeError, match="parts must be floating-point, of 16 bits or more"):
+        ptd_ext.PartTransition(parts)
+    with pytest.raises(TypeError, match="gate weight must be a floating-point tensor"):
+        ptd_ext.LinearGate(parts[0], torch.zeros(3), torch.zeros(3))
 
 
 def test_bad_calls():
@@ -78,7 +109,7 @@ def test_bad_calls():
         LEARNED.matrix()
     with pytest.raises(ValueError, match=r"weights must be \[N, 4\]; got \[5, 3\]"):
         LEARNED.matrix(weights=torch.rand(5, 3))
-    with pytest.raises(TypeError, match=r"parts must be floating-point; got torch.int64"):
+    with pytest.raises(TypeError, match=r"parts must be floating-point, .*; got torch.int64"):
         ptd_ext.PartTransition(torch.ones(2, 3, 3, dtype=torch.int64))
 
 
@@ -175,6 +206,14 @@ def test_pictures_of_what_is_none():
         ptd_ext.part_images(WEIGHTS, torch.rand(3, 2))
     with pytest.raises(ValueError, match=r"images must be .*; got \[3, 2\]"):
         ptd_ext.image_grid(torch.rand(3, 2))
+    with pytest.raises(ValueError, match=r"images must be .* H and W at least 1; got \[3, 0, 0\]"):
+        ptd_ext.image_grid(torch.rand(3, 0, 0))
+    with pytest.raises(ValueError, match=r"images must be .* at least 1; got \[4, 0, 0\]"):
+        ptd_ext.plot_part_images(WEIGHTS, torch.rand(50, 0, 0))
+    with pytest.raises(ValueError, match=r"columns must be a whole number; got 1\.5"):
+        ptd_ext.image_grid(torch.rand(3, 2, 2), columns=1.5)
+    with pytest.raises(ValueError, match="gap must be at least 0; got -2"):
+        ptd_ext.image_grid(torch.rand(3, 2, 2), gap=-2)
     with pytest.raises(ValueError, match="columns must be at least 1; got 0"):
         ptd_ext.image_grid(torch.rand(3, 2, 2), columns=0)
     with pytest.raises(ValueError, match=r"image_shape must have 12 entries.*; got \(5, 5\)"):

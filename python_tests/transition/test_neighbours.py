@@ -21,6 +21,26 @@ def test_neighbours_are_the_nearest(samples, block, dtype):
     torch.testing.assert_close(similar.gather(1, found), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [
+        (1e300, torch.float64),
+        (1e-300, torch.float64),
+        (1e35, torch.float32),
+        (1e-40, torch.float32),
+    ],
+)
+def test_rows_of_any_length_have_their_direction(scale, dtype):
+    """Every second row is scaled, which changes no cosine but for rounding."""
+    features = torch.randn(60, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows = torch.nn.functional.normalize(features)
+    similar = (rows @ rows.T).fill_diagonal_(-2)
+    features[::2] *= scale
+    found = nearest_neighbours(features.to(dtype), 3, block=16)
+    nearest = similar.topk(3).values
+    torch.testing.assert_close(similar.gather(1, found), nearest, rtol=0, atol=1e-4)
+
+
 def test_equal_and_zero_features_have_neighbours_too():
     found = nearest_neighbours(torch.zeros(50, 3), 3, block=16)
     assert (found.sort(1).values.diff(dim=1) > 0).all()
@@ -90,6 +110,10 @@ def test_class_without_labels_is_told():
         (torch.zeros(9, 2), [0, 1, 1], {}, r"noisy_labels must be \[9\]"),
         (torch.full((9, 2), torch.nan), [0, 1, 1] * 3, {}, "features must be finite"),
         (torch.zeros(9, 2), [0, 1, 2] * 3, {"classes": 2}, "labels must be 0 to 1; got 2"),
+        (torch.zeros(9, 2), [0, 1, 2**40] * 3, {}, "classes must be at most 32,768"),
+        (torch.zeros(9, 0), [0, 1, 2] * 3, {}, r"features must have at least one column; .*9, 0\]"),
+        (torch.zeros(9, 2), [0, 1, 2] * 3, {"k": 1.5}, "k must be a whole number; got 1.5"),
+        (torch.zeros(9, 2), [0, 1, 2] * 3, {"iterations": -1}, "iterations must be at least 0"),
     ],
 )
 def test_bad_arguments_get_a_sentence(features, labels, options, sentence):

@@ -16,7 +16,7 @@ from ptd_ext.train.engine.experiment_folder import check_folder, claim, read_fin
 from ptd_ext.train.engine.label_report import write_label_report
 from ptd_ext.train.engine.logger import Log
 from ptd_ext.train.engine.placement import Placement
-from ptd_ext.train.engine.trained_model import MODEL, part_transition, write_model
+from ptd_ext.train.engine.trained_model import MODEL, TRANSITION, part_transition, write_model
 from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.threads import using
@@ -98,7 +98,7 @@ def _write_results(trainer: Trainer, settings: Settings, out: Path) -> None:
     write_label_report(trainer, out)
     if trainer.ranks.first:
         about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
-        part_transition(estimate, about).save(out / "transition.safetensors")
+        part_transition(estimate, about).save(out / TRANSITION)
 
 
 def _about(settings: Settings) -> dict[str, Any]:

@@ -19,10 +19,19 @@ from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils import tensor_files
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["KIND", "MODEL", "class_values", "feature_network", "part_transition", "write_model"]
+__all__ = [
+    "KIND",
+    "MODEL",
+    "TRANSITION",
+    "class_values",
+    "feature_network",
+    "part_transition",
+    "write_model",
+]
 
 KIND = "a trained model"
 MODEL = "model.safetensors"
+TRANSITION = "transition.safetensors"
 FEATURES = "warm_up.pt"
 
 
