@@ -44,26 +44,29 @@ def test_entries_exactly_at_zero(size, dtype):
     check_noisy(batch)
 
 
-@pytest.mark.parametrize("size", [(10, 20), (14, 3), (40, 4)])
-def test_entries_that_cancel_at_the_bound_of_the_weights(size):
-    """Weights that sum to the least that the sign table holds for, and take an entry to rounding.
+@pytest.mark.parametrize("total", [1 - TOLERANCE, 1 + TOLERANCE])
+@pytest.mark.parametrize("size", [(10, 20), (14, 3), (40, 4), (40, 20)])
+def test_entries_that_cancel_at_a_bound_of_the_weights(size, total):
+    """Weights with the least or the largest sum that the table holds for take a row to rounding.
 
     Row 1 is next to nothing. If the table took its entries to be positive, their sum would have
-    terms of either sign where the columns have clamped ones, and probabilities would not sum to 1.
+    terms of either sign where the columns have clamped ones. If it took them not to be, their sum
+    would lack those that the columns have by rounding. In both cases probabilities would not sum to
+    one.
     """
     c, r = size
     batch = batch_of(3 * c, c, r, 0.0, seed=13)  # each sample once with every label
     batch.labels = torch.arange(c).repeat(3)
     batch.logits = batch.logits[:3].repeat_interleave(c, 0)
     batch.logits[:, 1] += 8
-    batch.weights = even_weights(3, r, 1 - TOLERANCE).repeat_interleave(c, 0)
-    assert (batch.weights.sum(1) == 1 - TOLERANCE).all()
+    batch.weights = even_weights(3, r, total).repeat_interleave(c, 0)
+    assert (batch.weights.sum(1) == total).all()
     batch.parts[:] = (batch.parts[:1] + 0.1) / (1 + 0.1 * c)
-    batch.slack[1] = (TOLERANCE - 1) * batch.parts[0, 1]
+    batch.slack[1] = -total * batch.parts[0, 1]
     batch.slack[1, -1] += 2e-7
     loss, _ = run_loss(batch, reduction="none", wanted=())
-    total = loss.neg().exp().view(3, c).sum(1)
-    torch.testing.assert_close(total, torch.ones(3), rtol=0, atol=1e-4)
+    sums = loss.neg().exp().view(3, c).sum(1)
+    torch.testing.assert_close(sums, torch.ones(3), rtol=0, atol=1e-4)
 
 
 def bytes_read(batch):

@@ -45,6 +45,13 @@ def test_a_class_that_a_model_rules_out_may_be_the_true_one():
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0]]).double(), atol=1e-2, rtol=0)
 
 
+def test_the_iteration_ends_where_nothing_moves_any_more():
+    p = torch.tensor([[0.98, 0.01, 0.01], [0.1, 0.1, 0.8]], dtype=torch.float64)
+    once = invert_posterior(p, None, MATRIX, iterations=1)
+    assert torch.equal(invert_posterior(p, None, MATRIX, tolerance=1.0), once)
+    assert not torch.equal(invert_posterior(p, None, MATRIX), once)
+
+
 def test_no_rows():
     assert invert_posterior(torch.empty(0, 3), None, MATRIX.float()).shape == (0, 3)
 
@@ -61,6 +68,14 @@ def test_confident_counts_find_the_matrix():
 def test_class_without_labels_keeps_its_row():
     labels = torch.tensor([0, 1, 0, 1])
     probabilities = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]] * 2, dtype=torch.float64)
+    found = confident_transition(probabilities, labels)
+    torch.testing.assert_close(found, torch.eye(3, dtype=torch.float64))
+
+
+def test_no_row_counts_for_a_class_without_labels():
+    """However probable it is: there is no row to say how probable such a class usually is."""
+    labels = torch.tensor([0, 1, 0, 1])
+    probabilities = torch.tensor([[0.4, 0.0, 0.6], [0.0, 0.4, 0.6]] * 2, dtype=torch.float64)
     found = confident_transition(probabilities, labels)
     torch.testing.assert_close(found, torch.eye(3, dtype=torch.float64))
 

@@ -1,6 +1,7 @@
 """Rules that large data do not depend on: small classes, columns, features, pictures."""
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import torch
 import ptd_ext
 from ptd_ext.label_issues import _features
 from ptd_ext.label_issues._samples import png_of
-from ptd_ext.label_issues._training import split_rows
+from ptd_ext.label_issues._training import _held_out_likelihood, split_rows
+from ptd_ext.label_issues.report.matrices import _entry
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
@@ -19,6 +21,22 @@ def test_every_class_keeps_a_row_to_train_on(share):
     assert torch.cat([train, validation]).sort().values.tolist() == list(range(14))
     assert codes[train].unique().tolist() == [0, 1, 2]
     assert (codes[validation] == 0).sum() == min(round(10 * share), 9)
+
+
+def test_a_held_out_label_that_is_ruled_out_has_a_likelihood():
+    """Networks are compared by it, and one infinity would outweigh all other rows."""
+    trainer = SimpleNamespace(
+        best_network=lambda: None,
+        predict=lambda network, split: SimpleNamespace(logits=torch.tensor([[0.0, 500.0]] * 2)),
+        problem=SimpleNamespace(validation_labels=torch.tensor([0, 1])),
+    )
+    learned = SimpleNamespace(validation_weights=None, parts=torch.eye(2)[None], slack=None)
+    found = _held_out_likelihood(trainer, learned)
+    torch.testing.assert_close(found, torch.tensor([1e-30, 1.0]).log())
+
+
+def test_entries_of_a_matrix_in_per_cent():
+    assert [_entry(value) for value in (0.25, 1.0, 0.006, 0.004)] == ["25", "100", "1", ""]
 
 
 def test_labels_that_are_no_columns_must_be_explained():

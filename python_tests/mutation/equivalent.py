@@ -16,6 +16,7 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
     ("cpu/kernels.h", "batch.parts + 16 + 1", "+ 0", "room for more lanes than the portable build"),
     ("cpu/simplex/ldl.h", "store(scaled + k * lanes", " <= ", "a number that nothing reads"),
     ("cpu/inputs.h", "if (count_ == 1) return body", " != ", "one range instead of several"),
+    ("cpu/inputs.h", "const int64_t blocks = (samples + block", "- 0", DIVISION),
     ("cpu/simplex/simplex_least_squares_cpu.cpp", "const Ranges ranges(", "", DIVISION),
     ("cpu/matrix/noisy_posterior_cpu.cpp", "const Ranges ranges(", "", DIVISION),
     ("matrix/posterior_with_slack.cu", "uniform[n] = uniform_mass", "", "all lanes have the sum"),
@@ -25,5 +26,6 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
     ("noise/generate.py", ".minimum(total - 1)", "- 0", "uniform numbers are less than one"),
     ("nmf/_data.py", "_release(self._data, slice(", "", "pages that are read again if needed"),
     ("nmf/_fit.py", "worse = ~(", " < ", "a step that gains nothing, taken or not"),
+    ("transition/anchors.py", "if self._held > _SPARE", " >= ", "when the least are dropped"),
     ("methods/small_loss.py", "argsort(stable=True)", "", "on a CPU torch's sort is stable"),
 ]

@@ -204,6 +204,8 @@ def test_eigenvalue_bound():
         for scale in (1e-20, 1.0, 1e20):
             bound = eigenvalue_bound(scale * gram[None])[0] / scale
             assert largest * (1 - 1e-12) <= bound <= 1.13 * largest
+    # All eigenvalues are equal, which is where the bound is farthest off: by R^(1/32).
+    assert eigenvalue_bound(torch.eye(20)[None]).item() == pytest.approx(20 ** (1 / 32))
     assert eigenvalue_bound(torch.zeros(1, 3, 3)) == 0
     # Neither the square of its largest entry nor the inverse of its smallest is a float32.
     wide = torch.diag(torch.tensor([1e30, 1.0, 1e-30]))

@@ -160,6 +160,10 @@ def test_vmap(loss):
     shared = torch.func.vmap(function, in_dims=(0, 0, 0, None))(*stacked, inputs.parts)
     expected = torch.stack([function(*(t[i] for t in stacked), inputs.parts) for i in range(3)])
     torch.testing.assert_close(shared, expected)
+    single = torch.func.vmap(function, in_dims=(0, 0, 0, None))(
+        *(t[:1] for t in stacked), inputs.parts
+    )
+    torch.testing.assert_close(single, expected[:1])
     parts = torch.stack([inputs.parts, inputs.parts.flip(0), inputs.parts])
     batched = torch.func.vmap(function)(*stacked, parts)
     expected = torch.stack([function(*(t[i] for t in stacked), parts[i]) for i in range(3)])

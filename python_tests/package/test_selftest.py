@@ -1,5 +1,7 @@
 """`ptd-ext selftest` passes here, and notices what is wrong."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -38,6 +40,22 @@ def test_says_that_there_is_no_gpu(few_cases, capsys, monkeypatch):
     assert code == 0
     assert "No GPU was found" in report
     assert "plain torch" in report
+
+
+def test_projections_meet_entries_to_clamp():
+    """Without any, the operator would be a division by one."""
+    batch = selftest.make_batch(selftest.Case(1, 10, 5))
+    library = SimpleNamespace(project_transition=lambda matrix: matrix)
+    matrix = selftest.OPERATORS["project_transition"](library, batch)
+    assert 0.2 < (matrix < 0).float().mean() < 0.8
+
+
+def test_labels_move_and_stay_whole_numbers():
+    batch = selftest.make_batch(selftest.Case(4, 3, 2, 0.1))
+    moved = selftest.moved(batch, "meta", torch.float64)
+    assert {tensor.device.type for tensor in moved.values()} == {"meta"}
+    assert moved["labels"].dtype is torch.int64
+    assert {moved[name].dtype for name in selftest.LEAVES} == {torch.float64}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import torch
 
 import ptd_ext
 from ptd_ext.transition.count_start import count_start, trusted_base
+from ptd_ext.transition.summary import summarise
 
 
 def posterior_of(matrix, samples=3000, seed=0):
@@ -18,6 +19,16 @@ def posterior_of(matrix, samples=3000, seed=0):
 def next_class(classes=4, rate=0.4):
     eye = torch.eye(classes)
     return (1 - rate) * eye + rate * eye.roll(1, 1)
+
+
+def test_summary_of_parts_whose_weights_are_not_known():
+    """Every part counts alike, and nothing is said of how T(x) varies."""
+    parts = torch.stack([next_class(3, 0.2), next_class(3, 0.4)])
+    found = summarise(parts, torch.ones(3), 3000)
+    assert found.noise_rate == pytest.approx(0.3)
+    assert found.variation == 0
+    # Without a class prior that sums to one, the rate is that of the same shares.
+    assert summarise(parts, 7 * torch.ones(3), 3000).noise_rate == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(("error", "rate"), [(0.6, 0.5), (0.44, 0.42), (0.3, 0.3)])

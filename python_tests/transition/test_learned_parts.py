@@ -143,6 +143,18 @@ def test_bad_arguments_get_a_sentence(arguments, options, sentence):
         ptd_ext.fit_learned_parts(*arguments, **options)
 
 
+def test_gate_is_penalised_unless_told_otherwise():
+    features, posterior, noisy, average, _ = varying_noise(3000)
+    sizes = [
+        ptd_ext.fit_learned_parts(
+            features, posterior, noisy, transition=average, n_parts=4, epochs=9, **penalty
+        ).gate.weight.norm()
+        for penalty in ({}, {"gate_penalty": 1e-4}, {"gate_penalty": 0.0}, {"gate_penalty": 0.1})
+    ]
+    assert sizes[0] == sizes[1] != sizes[2]
+    assert sizes[3] < sizes[1]
+
+
 def test_mask_and_numbers_of_numpy():
     features, posterior, noisy, _, _ = varying_noise(200)
     mask = np.arange(200) % 10 == 0

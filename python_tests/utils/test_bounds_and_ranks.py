@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ptd_ext.utils import distributed
-from ptd_ext.utils.bounded_files import read_lines
+from ptd_ext.utils.bounded_files import read_bytes, read_lines, shortened
 
 
 def test_a_line_may_have_the_limit_and_no_more(tmp_path):
@@ -34,3 +34,19 @@ def test_gradients_over_ranks(monkeypatch):
         call([*parameters, torch.zeros(2, requires_grad=True)])  # the last one has none
         for parameter, gradient in zip(parameters, gradients, strict=True):
             torch.testing.assert_close(parameter.grad, factor * gradient)
+
+
+def test_a_text_from_a_file_is_quoted_up_to_its_limit():
+    assert shortened("a" * 80) == "a" * 80
+    assert shortened("a" * 81) == "a" * 80 + "…"
+    assert (
+        shortened("a\nb\x1b[31m", 9) == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}[31m"
+    )
+    assert shortened(["x"], 3) == "['x…"
+
+
+def test_a_file_of_exactly_the_limit_is_read(tmp_path):
+    (tmp_path / "f").write_bytes(b"123")
+    assert read_bytes(tmp_path / "f", 3) == b"123"
+    with pytest.raises(ValueError, match="f declares 3 bytes, more than the 2"):
+        read_bytes(tmp_path / "f", 2)

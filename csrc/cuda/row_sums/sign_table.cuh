@@ -23,12 +23,14 @@ constexpr float kEntryRounding = 1.0f / 65536;
 
 enum class Sign { kUnknown, kPositive, kNotPositive };
 
-// The sign of an entry between least + slack and most + slack, all finite. It is known to be
-// positive only if the entry exceeds its rounding error or is a sum of non-negative terms, so that
-// the order of summation cannot change its sign.
+// The sign of an entry between least + slack and most + slack, all finite. It is known only if the
+// entry exceeds its rounding error or is a sum of terms of one sign, so that the order of summation
+// cannot change its sign.
 template <class T>
 __device__ __forceinline__ Sign known_sign(T least, T most, T slack) {
-  if (clamp_entry(most) * T(1.0f + kWeightSumTolerance) + slack <= T(0)) return Sign::kNotPositive;
+  const T highest = clamp_entry(most) * T(1.0f + kWeightSumTolerance);
+  const T margin = highest > T(0) ? T(kEntryRounding) * (highest - slack) : T(0);
+  if (highest + slack <= -margin) return Sign::kNotPositive;
   if (!(least >= T(0))) return Sign::kUnknown;
   const T lowest = least * T(1.0f - kWeightSumTolerance) + slack;
   const bool positive = slack >= T(0) || lowest >= T(kEntryRounding) * (most - slack);

@@ -14,6 +14,7 @@ from ptd_ext.train.config.toml import (
     write_config,
     write_settings,
 )
+from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.transition.barrier import class_prior_of
 
 
@@ -187,3 +188,13 @@ def test_large_images_are_not_trained_on_from_scratch_unasked():
     with pytest.raises(ValueError, match="network must name the network that network_weights"):
         resolve({}, {**folder, "network_weights": "w.pt"}, **sizes)
     assert resolve({}, {**folder, "network": "resnet50"}, **sizes).network == "resnet50"
+
+
+def test_every_method_has_defaults_that_can_train():
+    for method in METHODS:
+        settings = resolve({"method": method}, {})
+        assert settings.lr > 0
+        assert settings.epochs > 0
+    adam = resolve({"method": "Co-teaching"}, {})
+    assert (adam.optimiser, adam.lr, adam.weight_decay) == ("adam", 1e-3, 0.0)
+    assert resolve({"method": "Co-teaching"}, {"lr": 0.5}).lr == 0.5

@@ -1,15 +1,18 @@
 """Rules of the engine that no run of a test depends on."""
 
 import io
+import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
-from training_cases import quick_settings, write_clusters
+from training_cases import CPU, quick_settings, write_clusters
 
 from ptd_ext.train.commands.train import _begun
 from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.data.problem import load_problem
+from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.engine.logger import Log
 from ptd_ext.train.engine.model_selection import validate
 from ptd_ext.train.engine.placement import Placement
@@ -50,6 +53,30 @@ def test_a_problem_moves_its_labels_and_if_it_fits_its_samples(tmp_path):
         assert moved.train_labels.device == moved.test_labels.device == meta
         assert (moved.train.stored.device == meta) is resident
         assert problem.train.stored.device.type == "cpu"
+
+
+def test_two_samples_are_enough_to_train_on(tmp_path):
+    path = tmp_path / "few.npz"
+    for samples in (3, 2):
+        np.savez(
+            path, x=np.eye(samples, 4), y=np.arange(samples) % 2, x_test=np.eye(2, 4), y_test=[0, 1]
+        )
+        settings = quick_settings(path, "CE", noise="none", validation=0.3)
+        if samples == 3:
+            assert load_problem(settings).train_size == 2
+            continue
+        with pytest.raises(ValueError, match="too few samples to train on: 1 and 1 of 2"):
+            load_problem(settings)
+
+
+def test_the_loss_of_an_epoch_is_that_of_its_samples(tmp_path):
+    """An untrained network knows nothing of four classes, and a trained one more."""
+    data = write_clusters(tmp_path / "clusters.npz")
+    train(quick_settings(data, "CE", noise="none", epochs=4), tmp_path / "run", CPU)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["loss"] for line in lines]
+    assert 0.2 < losses[0] < 1.5
+    assert 0 < losses[-1] < losses[0]
 
 
 def test_who_writes_the_settings_of_a_command(tmp_path):

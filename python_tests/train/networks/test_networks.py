@@ -224,3 +224,9 @@ def test_a_network_of_ones_own(tmp_path, monkeypatch):
     ):
         with pytest.raises(kind, match=message):
             run(name)
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 20), (3, 20, 12)])
+def test_images_that_are_not_square_and_two_classes(shape):
+    network = build("lenet5", 2, inputs=shape)
+    assert check(network, torch.zeros(3, *shape), 2) == 84
