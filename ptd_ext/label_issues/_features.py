@@ -24,12 +24,14 @@ def extract_features(
     extractor: Callable[[Tensor], Any] | str | os.PathLike[str],
 ) -> Tensor:
     """Features [N, D] of images [N, channels, height, width], a batch at a time."""
-    images = torch.as_tensor(X)
-    if images.dim() != 4:
+    # A data frame or a sparse matrix is nothing that torch takes.
+    images = X if hasattr(X, "shape") else torch.as_tensor(X)
+    if len(images.shape) != 4:
         raise ValueError(
             "feature_extractor takes images [N, channels, height, width]; X is "
-            f"{list(images.shape)}."
+            f"{list(images.shape)}. Leave it out for rows."
         )
+    images = torch.as_tensor(images)
     function = extractor if callable(extractor) else _resnet(extractor)
     if isinstance(function, nn.Module):
         function.eval()

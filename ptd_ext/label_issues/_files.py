@@ -9,8 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ptd_ext.label_issues._columns import Columns
-from ptd_ext.label_issues._inputs import InputEncoder
+from ptd_ext.label_issues._file_checks import (
+    check_numbers,
+    check_sizes,
+    classes_of,
+    encoder_of,
+    sample_shape,
+)
 from ptd_ext.label_issues._members import Member
 from ptd_ext.train import networks
 from ptd_ext.transition.gate import LinearGate
@@ -67,45 +72,48 @@ def load_classifier(
     tensors, about = tensor_files.read(path, _KIND, ("mean", "scale", "0.parts"))
     named = about.get("networks")
     # A name of another kind is imported and called: the caller has to say it too.
-    known = (*networks.NAMES, network)
-    if not isinstance(named, list) or any(name not in known for name in named):
+    known = networks.NAMES if network is None else (*networks.NAMES, network)
+    if not isinstance(named, list) or not named or any(name not in known for name in named):
         raise ValueError(
             f"{path} must name networks of ptd_ext; it names {shortened(repr(named))}. If one is "
             "your own, give its name as network."
         )
     try:
         return _restore(kind, tensors, about)
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+    except (ImportError, MemoryError):  # of a network of the caller's own
+        raise
+    except Exception as error:
         reason = shortened(" ".join(str(error).split()).rstrip("."), 200)
+        if isinstance(error, KeyError):
+            reason = f"it holds no {reason}"
         raise ValueError(f"{path} holds no usable PTD classifier: {reason}.") from None
 
 
 def _restore(
     kind: type[PTDClassifier], tensors: dict[str, Any], about: dict[str, Any]
 ) -> PTDClassifier:
-    found = kind(**about["parameters"])
-    columns = about["columns"]
-    if columns is not None:
-        names, categories = columns
-        columns = Columns(
-            tuple(names), tuple(None if each is None else tuple(each) for each in categories)
-        )
-    found.encoder_ = InputEncoder(
-        about["kind"], tensors["mean"], tensors["scale"], int(about["width"]), columns,
-        tensors.get("components"),
-    )  # fmt: skip
-    found.input_shape_ = torch.Size(about["inputs"])
+    parameters = about["parameters"]
+    if not isinstance(parameters, dict) or not all(
+        value is None or isinstance(value, _PLAIN) for value in parameters.values()
+    ):
+        raise ValueError("its parameters must be numbers and texts by name")
+    found = kind(**parameters)
+    found.input_shape_ = sample_shape(about)
+    found.encoder_ = encoder_of(about, tensors, found.input_shape_)
     found.members_ = [
         _member(name, found.input_shape_, _named(tensors, f"{number}."))
         for number, name in enumerate(about["networks"])
     ]
     found.network_name_ = " and ".join(about["networks"])
-    # Strings make their own type: one of the file's could ask for any amount of memory.
-    given = np.dtype(about["class_type"])
-    found.classes_ = np.array(about["classes"], dtype=given if given.kind in "biufO" else None)
+    first = found.members_[0].transition
+    for other in found.members_:
+        model = other.transition
+        if (model.classes, model.parts.dtype) != (first.classes, first.parts.dtype):
+            raise ValueError("its networks must have the same classes, and numbers of one type")
+    found.classes_ = classes_of(about, first.classes)
     found.n_features_in_ = found.encoder_.width
-    if columns is not None:
-        found.feature_names_in_ = np.asarray(columns.names, dtype=object)
+    if found.encoder_.columns is not None:
+        found.feature_names_in_ = np.asarray(found.encoder_.columns.names, dtype=object)
     return found
 
 
@@ -127,6 +135,9 @@ def _tensors(member: Member) -> dict[str, Tensor]:
 
 def _member(name: str, inputs: torch.Size, tensors: dict[str, Tensor]) -> Member:
     """The network and its T(x), from their tensors."""
+    for key, tensor in tensors.items():
+        if tensor.is_floating_point():
+            check_numbers(key, tensor)
     gate = None
     if "gate.weight" in tensors:
         gate = LinearGate(*(tensors[f"gate.{part}"] for part in _GATE))
@@ -141,13 +152,18 @@ def _member(name: str, inputs: torch.Size, tensors: dict[str, Tensor]) -> Member
         # Without memory of its own, whatever shape the file names: the tensors are the file's.
         with torch.device("meta"):
             found = networks.build(name, transition.classes, inputs=inputs)
+        check_sizes(name, found, inputs, transition)
         found.load_state_dict(state, assign=True)
         return found.to(transition.parts.dtype).eval()
 
-    judging = network("network.")
+    judging, features = network("network."), network("feature_network.")
     if judging is None:
         raise ValueError(f"it holds no weights of its network {name}.")
-    return Member(name, judging, network("feature_network."), transition)
+    if (features is None) != (transition.n_parts == 1) or (
+        features is not None and transition.features is None
+    ):
+        raise ValueError(f"its {transition.n_parts} parts lack what gives them their weights")
+    return Member(name, judging, features, transition)
 
 
 def _named(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

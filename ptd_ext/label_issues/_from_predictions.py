@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ptd_ext.label_issues._chance import CLEARLY, chance_warning
 from ptd_ext.label_issues._confident import confident_transition
-from ptd_ext.label_issues._labels import GivenLabels, encode_labels
+from ptd_ext.label_issues._labels import GivenLabels, as_ids, encode_labels
 from ptd_ext.label_issues._posterior import invert_posterior
 from ptd_ext.label_issues.findings import LabelIssues, judge
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.learned_parts import fit_learned_parts
 from ptd_ext.transition.neighbours import neighbour_transition
+from ptd_ext.transition.summary import TransitionSummary, summarise
+from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.ids import as_rows
 
 __all__ = ["judge_predictions"]
@@ -42,6 +43,7 @@ def judge_predictions(
         classes = _columns_of(y, probabilities.shape[1])
     labels = encode_labels(y, classes)
     count = len(labels.classes)
+    ids = None if ids is None else as_ids(ids, len(labels.codes))
     _check_lengths(labels, probabilities, features, ids)
     if count < 2:
         raise ValueError(
@@ -65,8 +67,11 @@ def judge_predictions(
     if features is not None and trusted:
         rows = as_rows(features, "features", "D").float()
         learned = fit_learned_parts(rows, clean, codes, transition=start, random_state=random_state)
-        facts["T(x)"] = str(learned.summary()).partition("\n")[0]
-        warnings += learned.summary().doubts
+        summary = summarise(
+            learned.parts, learned.class_prior, len(rows), learned.weights, names=_short(labels)
+        )
+        facts["T(x)"] = str(summary).partition("\n")[0]
+        warnings += _sentences(summary)
         if not learned.kept_start:
             parts, weights = learned.parts.double(), learned.weights.double()
             shares = weights.mean(0).numpy()
@@ -98,7 +103,8 @@ def _from_neighbours(
     chance = float(((torch.bincount(codes).double() / len(codes)) ** 2).sum())
     pairs = len(codes) * k
     needed = chance + CLEARLY * (chance * (1 - chance) / pairs) ** 0.5
-    trusted, warnings = found.agreement > needed, list(found.summary().doubts)
+    summary = summarise(found.transition[None], found.class_prior, len(rows), names=_short(labels))
+    trusted, warnings = found.agreement > needed, _sentences(summary)
     if not trusted:
         warnings.insert(
             0,
@@ -116,6 +122,15 @@ def _from_neighbours(
         warnings=tuple(warnings),
         facts={"neighbours that share the label": f"{found.agreement:.1%}"},
     )
+
+
+def _short(labels: GivenLabels) -> list[str]:
+    """The names of the classes, as sentences can hold them."""
+    return [shortened(name) for name in labels.names]
+
+
+def _sentences(summary: TransitionSummary) -> list[str]:
+    return [doubt[:1].upper() + doubt[1:] for doubt in summary.doubts]
 
 
 def _probabilities(given: Any) -> Tensor:
@@ -150,10 +165,10 @@ def _check_lengths(labels: GivenLabels, probabilities: Any, features: Any, ids: 
     count = len(labels.codes)
     if count < 2:
         raise ValueError(f"y must hold at least two labels; got {count}.")
-    for name, rows in (("pred_probs", probabilities), ("features", features), ("ids", ids)):
+    for name, rows in (("pred_probs", probabilities), ("features", features)):
         if rows is not None and len(rows) != count:
             raise ValueError(
                 f"{name} must have one row for each of {count} labels; got {len(rows)}."
             )
-    if ids is not None and len(set(np.asarray(ids).tolist())) != count:
+    if ids is not None and len(set(ids.tolist())) != count:
         raise ValueError("ids must be different from each other.")

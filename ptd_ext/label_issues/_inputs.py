@@ -133,7 +133,7 @@ def _reduced(X: Any, seed: int) -> tuple[NDArray[np.float64], Tensor | None]:  #
     from sklearn.decomposition import TruncatedSVD
 
     count = min(_SINGULAR_VECTORS, min(X.shape) - 1)
-    svd = TruncatedSVD(max(1, count), random_state=seed).fit(X)
+    svd = TruncatedSVD(max(1, count), random_state=seed % 2**32).fit(X)
     return svd.transform(X), torch.from_numpy(svd.components_)
 
 

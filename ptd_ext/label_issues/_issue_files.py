@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ptd_ext.label_issues._labels import array_of
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.rates import Interval, NoiseRate
 from ptd_ext.utils import tensor_files
@@ -61,7 +62,7 @@ def read_issues(path: str | os.PathLike[str]) -> LabelIssues:
 
 
 def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
-    classes = np.array(about["classes"])
+    classes = array_of(list(about["classes"]))
     given, suggested = tensors["given"].numpy(), tensors["suggested"].numpy()
     rates = [Interval(*row) for row in tensors["rates"].tolist()]
     shape = list(tensors["posterior"].shape)
@@ -92,7 +93,8 @@ def _ids_as_tensors(ids: NDArray[Any]) -> dict[str, Tensor]:
         return {"ids": torch.from_numpy(ids.astype(np.int64))}
     pieces = [os.fsencode(str(each)) for each in ids.tolist()]
     ends = torch.tensor([len(piece) for piece in pieces], dtype=torch.int64).cumsum(0)
-    return {"id_bytes": torch.tensor(list(b"".join(pieces)), dtype=torch.uint8), "id_ends": ends}
+    blob = torch.frombuffer(bytearray(b"".join(pieces)) or bytearray(1), dtype=torch.uint8)
+    return {"id_bytes": blob[: int(ends[-1]) if len(ends) else 0], "id_ends": ends}
 
 
 def _ids_from_tensors(tensors: dict[str, Tensor]) -> NDArray[Any]:

@@ -11,7 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["GivenLabels", "encode_labels"]
+from ptd_ext.utils.bounded_files import shortened
+
+__all__ = ["GivenLabels", "array_of", "as_ids", "encode_labels"]
+
+# NumPy's type of texts gives every row the room of the longest: with one label of ten million
+# characters, each of the others would take 40 MB. Longer ones stay Python's strings.
+_MOST_CHARACTERS = 32
+_MOST_SHOWN = 400  # characters of classes in a sentence
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,15 @@ def encode_labels(
     found = _distinct(values) if classes is None else _as_array(list(classes), "classes")
     index = {label: position for position, label in enumerate(found.tolist())}
     if len(index) != len(found):
-        raise ValueError(f"classes must be different from each other; got {list(found)}.")
+        got = shortened(list(found), _MOST_SHOWN)
+        raise ValueError(f"classes must be different from each other; got {got}.")
     codes = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values.tolist()):
         position = index.get(label)
         if position is None:
-            raise ValueError(f"{name} holds {label!r} at row {row}, which is not among classes.")
+            raise ValueError(
+                f"{name} holds {shortened(repr(label))} at row {row}, which is not among classes."
+            )
         codes[row] = position
     return GivenLabels(codes, found)
 
@@ -66,7 +76,7 @@ def _as_array(labels: Any, name: str) -> NDArray[Any]:
     elif hasattr(labels, "__array__"):
         values = np.asarray(labels)
     else:
-        values = _array_of(list(labels))
+        values = array_of(list(labels))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -80,22 +90,42 @@ def _as_array(labels: Any, name: str) -> NDArray[Any]:
                 f"{name} must hold classes. Unknown label type: continuous, such as "
                 f"{values[uneven[0]]} at row {uneven[0]}. Round or bin numbers to classes first."
             )
+    if values.dtype.kind in "mM":
+        raise ValueError(f"{name} must hold classes; it holds dates or durations. Name them.")
     if values.dtype.kind == "c":
         raise ValueError(f"{name} must hold classes. Complex data not supported.")
     return values
 
 
-def _array_of(values: list[Any]) -> NDArray[Any]:
+def as_ids(ids: Any, count: int) -> NDArray[Any]:
+    """The ids of `count` rows as an array [N]."""
+    values = np.asarray(ids) if hasattr(ids, "__array__") else array_of(list(ids))
+    if values.shape != (count,):
+        got = len(values) if values.ndim == 1 else list(values.shape)
+        raise ValueError(f"ids must have one row for each of {count} labels; got {got}.")
+    return values
+
+
+def array_of(values: Sequence[Any]) -> NDArray[Any]:
     """Return an array of the values' own type if they share one, otherwise of objects."""
     kinds = {type(value) for value in values}
-    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
-        return np.asarray(values)
-    if kinds and all(issubclass(kind, np.generic) for kind in kinds) and len(kinds) == 1:
-        return np.asarray(values)
+    kind = kinds.pop() if len(kinds) == 1 else object
+    known = kind in (bool, int, float, str) or issubclass(kind, np.generic)
+    if known and (not issubclass(kind, (str, bytes)) or _fit_numpy_texts(values)):
+        array = np.asarray(values)
+        # Whole numbers of more than 64 bits become floats, of which several may be equal.
+        if kind is not int or array.dtype.kind in "iu":
+            return array
     array = np.empty(len(values), dtype=object)
     for position, value in enumerate(values):  # NumPy would make a matrix of tuples
         array[position] = value
     return array
+
+
+def _fit_numpy_texts(texts: Sequence[Any]) -> bool:
+    """False for a text that is too long, or whose end NumPy would cut off, as it does with NULs."""
+    end = "\0" if isinstance(texts[0], str) else b"\0"
+    return all(len(text) <= _MOST_CHARACTERS and not text.endswith(end) for text in texts)
 
 
 def _reject_missing(values: NDArray[Any], name: str) -> None:
@@ -123,4 +153,4 @@ def _distinct(values: NDArray[Any]) -> NDArray[Any]:
         raise TypeError(f"labels must be hashable: {error}.") from None
     with contextlib.suppress(TypeError):  # labels of several kinds stay in the order of rows
         found = sorted(found)
-    return _array_of(found)
+    return array_of(found)

@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ptd_ext.train.engine.logger import Log
 
-__all__ = ["TrainingProgress", "bar_on_terminals"]
+__all__ = ["TrainingProgress", "bar_on_terminals", "check_progress", "over_folds"]
 
 
 def bar_on_terminals() -> bool | str:
     """The setting `progress` for calls that do not say: a bar where somebody can see it."""
     return "bar" if sys.stderr.isatty() else False
+
+
+def check_progress(progress: bool | str) -> None:
+    """Raise for another setting than those there are."""
+    if progress not in (True, False, "bar"):
+        raise ValueError(f'progress must be True, False or "bar"; got {progress!r}.')
+
+
+def over_folds(folds: Iterable[Any], count: int, progress: bool | str) -> Iterator[Any]:
+    """The folds of cross-fitting one by one, with a line for each, or with a bar over all."""
+    bar = _bar(count, "cross-fitting", "fold") if progress == "bar" else None
+    try:
+        for number, fold in enumerate(folds, 1):
+            if progress is True:
+                print(f"cross-fitting, fold {number} of {count}", flush=True)
+            yield fold
+            if bar is not None:
+                bar.update()
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _bar(total: int, title: str, unit: str) -> Any:
+    """A bar that disappears at its end; None without tqdm."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=total, desc=title, unit=unit, leave=False)
 
 
 class TrainingProgress(Log):
@@ -23,8 +54,7 @@ class TrainingProgress(Log):
     """
 
     def __init__(self, progress: bool | str) -> None:
-        if progress not in (True, False, "bar"):
-            raise ValueError(f'progress must be True, False or "bar"; got {progress!r}.')
+        check_progress(progress)
         super().__init__(
             quiet=progress is not True, progress=False, validation="held-out given-label"
         )
@@ -33,13 +63,8 @@ class TrainingProgress(Log):
 
     def begin(self, title: str, epochs: int) -> None:
         """Show the bar for so many epochs, if one is wanted and tqdm is installed."""
-        if not self._wanted:
-            return
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            return
-        self._bar = tqdm(total=epochs, desc=f"training {title}", unit="epoch", leave=False)
+        if self._wanted:
+            self._bar = _bar(epochs, f"training {title}", "epoch")
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Move on by an epoch."""

@@ -21,6 +21,7 @@ from ptd_ext.label_issues._features import extract_features
 from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
 from ptd_ext.label_issues._labels import encode_labels
 from ptd_ext.label_issues._members import judge_rows
+from ptd_ext.label_issues._parameters import LEAST_ROWS, check_parameters
 from ptd_ext.label_issues._training import (
     Trained,
     candidate_networks,
@@ -30,6 +31,7 @@ from ptd_ext.label_issues._training import (
 )
 from ptd_ext.label_issues.findings import LabelIssues, judge
 from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.params import seed_of
 
 __all__ = ["PTDClassifier"]
@@ -127,7 +129,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 width], or a torch Dataset, whose own labels are taken where y is None.
             y: [N], of any hashable kind.
         """
-        self._check_parameters()
+        check_parameters(self)
         if isinstance(X, Dataset):
             X, own = from_dataset(X)  # noqa: N806
             y = own if y is None else y
@@ -149,7 +151,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_rows(inputs, labels.codes, labels.classes)
         codes = torch.from_numpy(labels.codes)
         split = split_rows(codes, len(labels.classes), self.validation_fraction, seed)
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = chosen_device(self.device)
         names = candidate_networks(inputs.shape[1:]) if self.network == "auto" else (self.network,)
         found = [
             train_network(
@@ -234,18 +236,6 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # Checks and encoding of the arguments.
 
-    def _check_parameters(self) -> None:
-        usable = [name for name, method in METHODS.items() if method.transition != "none"]
-        if self.method not in usable:
-            raise ValueError(
-                f"method must be one with a T(x), {', '.join(usable)}; got {self.method!r}."
-            )
-        share = self.validation_fraction
-        if share is not None and not 0 < share < 1:
-            raise ValueError(
-                f"validation_fraction must be more than 0 and less than 1; got {share}."
-            )
-
     def _check_rows(self, inputs: Tensor, codes: NDArray[np.int64], classes: Any) -> None:
         if len(inputs) != len(codes):
             raise ValueError(
@@ -256,8 +246,10 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"y must hold at least two classes, one class cannot be wrong; got {list(classes)}."
             )
-        if len(inputs) < 4:
-            raise ValueError(f"X must have at least 4 samples to learn from; got {len(inputs)}.")
+        if len(inputs) < LEAST_ROWS:
+            raise ValueError(
+                f"X must have at least {LEAST_ROWS} samples to learn from; got {len(inputs)}."
+            )
 
     def _set_names(self, X: Any) -> None:  # noqa: N803
         columns = getattr(X, "columns", None)

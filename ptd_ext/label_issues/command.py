@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from ptd_ext.label_issues._parameters import check_folds, check_parameters
+from ptd_ext.label_issues._results_folder import REPORT, TABLE, cleaned_name, results_folder
 from ptd_ext.label_issues._samples import show_rows
+from ptd_ext.label_issues.classifier import PTDClassifier
 from ptd_ext.label_issues.find import find_label_issues
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.tables import OwnData, read_own_data
 from ptd_ext.train.commands.errors import report_errors
+from ptd_ext.train.config.bounds import MAX_IMAGE_SIZE
 
 DESCRIPTION = """\
 Judge every label of a table, of arrays or of a folder of images: how likely it is right, and what
@@ -25,6 +31,20 @@ examples:
   ptd-ext labels reviews.csv --label stars --text review --relabel
   ptd-ext labels embeddings.npz                arrays x [N, D] and y [N]
   ptd-ext labels photos/ --image-size 64       a folder of images for each class"""
+
+# The flags of arguments that have another name in Python.
+_FLAGS = {
+    "cross_fit": "--cross-fit",
+    "device": "--device",
+    "feature_extractor": "--features",
+    "flag_share": "--flag-share",
+    "max_epochs": "--epochs",
+    "method": "--method",
+    "n_parts": "--parts",
+    "network": "--network",
+    "random_state": "--seed",
+    "validation_fraction": "--validation",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -94,55 +114,84 @@ def main(argv: Sequence[str] | None = None) -> None:
     shown.add_argument("--verbose", action="store_true", help="print a line for every epoch")
     shown.add_argument("--quiet", action="store_true", help="show no progress bar")
     arguments = parser.parse_args(argv)
-    with report_errors(parser):
+    with report_errors(parser), _named_as_flags():
         _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    out = arguments.out or arguments.data.with_name(f"{arguments.data.stem}-labels")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(
-            f"{out} is there already; nothing is overwritten. Give another --out."
-        )
-    data = read_own_data(
-        arguments.data,
-        label=arguments.label,
-        text=arguments.text,
-        leave_out=tuple(arguments.leave_out),
-        image_size=arguments.image_size,
-    )
+    out = arguments.out or _beside(arguments.data)
     method = {} if arguments.method is None else {"method": arguments.method}
-    found = find_label_issues(
-        data.X,
-        data.y,
-        ids=data.ids,
-        flag_share=arguments.flag_share,
-        cross_fit=arguments.cross_fit,
-        random_state=arguments.seed,
-        network=arguments.network,
-        n_parts=arguments.parts,
-        max_epochs=arguments.epochs,
-        validation_fraction=arguments.validation,
-        feature_extractor=arguments.features,
-        device=arguments.device,
-        progress=True if arguments.verbose else False if arguments.quiet else None,
+    options = {
+        "random_state": arguments.seed,
+        "network": arguments.network,
+        "n_parts": arguments.parts,
+        "max_epochs": arguments.epochs,
+        "validation_fraction": arguments.validation,
+        "feature_extractor": arguments.features,
+        "flag_share": arguments.flag_share,
+        "device": arguments.device,
         **method,
-    )
-    print(found)
-    out.mkdir(parents=True, exist_ok=True)
-    found.to_csv(out / "labels.csv")
+    }
+    check_parameters(PTDClassifier(**options))
+    check_folds(arguments.cross_fit)
+    if arguments.image_size is not None and not 1 <= arguments.image_size <= MAX_IMAGE_SIZE:
+        raise ValueError(
+            f"--image-size must be from 1 to {MAX_IMAGE_SIZE}; got {arguments.image_size}."
+        )
+    with results_folder(out):
+        data = read_own_data(
+            arguments.data,
+            label=arguments.label,
+            text=arguments.text,
+            leave_out=tuple(arguments.leave_out),
+            image_size=arguments.image_size,
+        )
+        for note in data.notes:
+            print(note)
+        found = find_label_issues(
+            data.X,
+            data.y,
+            ids=data.ids,
+            cross_fit=arguments.cross_fit,
+            progress=True if arguments.verbose else False if arguments.quiet else None,
+            **options,
+        )
+        print(found)
+        _write(data, found, out, arguments)
+
+
+def _beside(data: Path) -> Path:
+    """The folder of the results, where --out does not name one."""
+    path = Path(os.path.abspath(data)) if data.name in ("", "..") else data
+    if not path.name:
+        raise ValueError(f"--out must name a folder for the results of {data}.")
+    return path.with_name(f"{path.stem}-labels")
+
+
+def _write(data: OwnData, found: LabelIssues, out: Path, arguments: argparse.Namespace) -> None:
+    written = [TABLE, REPORT]
     sample = None if data.shown is None else show_rows(data.shown)
-    found.report(out / "report.html", title=f"Labels of {arguments.data.name}", sample=sample)
-    written = ["labels.csv", "report.html"]
-    if arguments.drop or arguments.relabel:
-        written.append(_write_cleaned(data, found, out, arguments.drop))
+    found.report(out / REPORT, title=f"Labels of {data.path.name}", sample=sample)
+    cleaned = arguments.drop or arguments.relabel
+    if cleaned and found.trusted:
+        name = cleaned_name(data.path)
+        keep = ~found.is_label_issue if arguments.drop else np.ones(len(found), dtype=bool)
+        labels = found.given_label if arguments.drop else found.suggested_label
+        data.write_cleaned(out / name, keep, labels)
+        written.append(name)
+    found.to_csv(out / TABLE)  # the last, which says that all of it is there
     print(f"written to {out}: {', '.join(written)}")
-
-
-def _write_cleaned(data: OwnData, found: LabelIssues, out: Path, drop: bool) -> str:
-    if not found.trusted:
+    if cleaned and not found.trusted:
         raise ValueError("no cleaned copy is written, since nothing was found that can be trusted.")
-    name = f"cleaned{'.csv' if data.path.is_dir() else data.path.suffix}"
-    keep = ~found.is_label_issue if drop else np.ones(len(found), dtype=bool)
-    data.write_cleaned(out / name, keep, found.given_label if drop else found.suggested_label)
-    return name
+
+
+@contextmanager
+def _named_as_flags() -> Iterator[None]:
+    """Name the flag in a sentence that begins with the name of the argument it sets."""
+    try:
+        yield
+    except ValueError as error:
+        name, _, rest = str(error).partition(" ")
+        if type(error) is not ValueError or name not in _FLAGS:
+            raise
+        raise ValueError(f"{_FLAGS[name]} {rest}") from None

@@ -6,14 +6,16 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-import numpy as np
 from torch.utils.data import Dataset
 
 from ptd_ext.label_issues._from_predictions import judge_predictions
 from ptd_ext.label_issues._inputs import from_dataset
+from ptd_ext.label_issues._labels import as_ids
+from ptd_ext.label_issues._parameters import check_folds, check_parameters
 from ptd_ext.label_issues._progress import bar_on_terminals
 from ptd_ext.label_issues._samples import show_rows
 from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.rates import check_flag_share
 from ptd_ext.utils.params import seed_of
 
 __all__ = ["find_label_issues"]
@@ -77,6 +79,8 @@ def find_label_issues(
     """
     if X is None and pred_probs is None and features is None:
         raise ValueError("X must hold the rows, unless pred_probs or features are given.")
+    check_flag_share(flag_share)
+    check_folds(cross_fit)
     if ids is None:
         ids = next((each.index for each in (X, y) if _has_index(each)), None)
     if pred_probs is not None or features is not None:
@@ -105,19 +109,21 @@ def _by_training(
     seed: int,
     options: dict[str, Any],
 ) -> LabelIssues:
-    from ptd_ext.label_issues._cross_fit import cross_fitted
+    from ptd_ext.label_issues._cross_fit import cross_fitted, fold_rows
     from ptd_ext.label_issues.classifier import PTDClassifier
 
     if isinstance(X, Dataset):
         X, own = from_dataset(X)  # noqa: N806
         y = own if y is None else y
-    model = PTDClassifier(flag_share=flag_share, random_state=seed, **options).fit(X, y)
-    found = model.label_issues_ if folds == 0 else cross_fitted(model, X, y, folds)
-    if ids is None:
-        return found
-    if len(ids) != len(found):
-        raise ValueError(f"ids must have one row for each of {len(found)} labels; got {len(ids)}.")
-    return dataclasses.replace(found, ids=np.asarray(ids))
+    model = PTDClassifier(flag_share=flag_share, random_state=seed, **options)
+    check_parameters(model)
+    # All that could fail is tried before the training.
+    if ids is not None and y is not None:
+        ids = as_ids(ids, len(y))
+    splits = fold_rows(y, folds, seed) if folds else []
+    model.fit(X, y)
+    found = cross_fitted(model, X, y, splits) if folds else model.label_issues_
+    return found if ids is None else dataclasses.replace(found, ids=ids)
 
 
 def _has_index(value: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues._labels import GivenLabels
-from ptd_ext.label_issues.rates import NoiseRate, flag_issues, noise_rate
+from ptd_ext.label_issues._labels import GivenLabels, as_ids
+from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
 from ptd_ext.label_issues.report import ReportContents, Sample, write_report
 from ptd_ext.utils.atomic_files import atomic_file
 
@@ -104,9 +103,10 @@ class LabelIssues:
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the table, in the caller's order and with probabilities to the last digit."""
         columns = [getattr(self, "ids" if name == "id" else name).tolist() for name in COLUMNS]
+        # Names of files may have bytes that are no text; they are written as they are.
         with (
             atomic_file(Path(path)) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
+            open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as file,
         ):
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
@@ -179,8 +179,7 @@ def judge(
         trusted: if false, no row is flagged and no label suggested.
         about: further fields of the result.
     """
-    if not 0 <= flag_share < math.inf:
-        raise ValueError(f"flag_share must be finite and not negative; got {flag_share}.")
+    check_flag_share(flag_share)
     given, rows = labels.codes, np.arange(len(labels.codes))
     quality = posterior[rows, given].astype(np.float64)
     rates = noise_rate(quality, given, len(labels.classes), joint)
@@ -191,7 +190,7 @@ def judge(
     others[rows, given] = -1
     suggested = np.where(flagged, others.argmax(1), given)
     return LabelIssues(
-        ids=rows if ids is None else np.asarray(ids),
+        ids=rows if ids is None else as_ids(ids, len(rows)),
         given_label=labels.classes[given],
         suggested_label=labels.classes[suggested],
         label_quality=quality,

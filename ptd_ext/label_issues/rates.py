@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Interval", "NoiseRate", "flag_issues", "noise_rate", "wilson_interval"]
+__all__ = [
+    "Interval",
+    "NoiseRate",
+    "check_flag_share",
+    "flag_issues",
+    "noise_rate",
+    "wilson_interval",
+]
 
 _MANY_ROWS = 2000  # with which both estimates of the rate count alike
 _QUANTILE = 1.959963984540054  # of the normal distribution, for an interval of 95 %
@@ -94,6 +102,12 @@ def noise_rate(
             for share, count in zip(shares, counts, strict=True)
         ),
     )
+
+
+def check_flag_share(flag_share: Any) -> None:
+    """Raise for a share that no number of rows follows from."""
+    if not isinstance(flag_share, (int, float, np.number)) or not 0 <= flag_share < math.inf:
+        raise ValueError(f"flag_share must be finite and not negative; got {flag_share}.")
 
 
 def flag_issues(

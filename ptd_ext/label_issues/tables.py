@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +12,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ptd_ext.label_issues._arrays import read_row_arrays, write_changed_arrays
+from ptd_ext.label_issues._delimited import (
+    SEPARATORS,
+    check_once,
+    labels_as_written,
+    read_delimited,
+    write_changed_copy,
+)
 from ptd_ext.train.config.own_data import IMAGE_SIZE
-from ptd_ext.train.data.formats.npy import read_npz
 from ptd_ext.train.data.image_files import ImageFiles
-from ptd_ext.train.data.sets.arrays import NPZ_TEXTS
 from ptd_ext.train.data.sets.image_folder import list_images
 from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import shortened
 
 __all__ = ["OwnData", "read_own_data"]
 
-_ROW_ARRAYS = ("x", "y", "y_clean")  # of a .npz file; a test part keeps its rows
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_MOST_CHARACTERS = 1000  # of a label; the report and the table repeat them
+_SPLITS = {"train", "training", "test", "val", "valid", "validation"}
 
 
 @dataclass(frozen=True)
@@ -33,19 +40,23 @@ class OwnData:
         path: the file or folder.
         X: the rows to learn from.
         y: given labels, [N].
-        ids: file names of images, otherwise row numbers, [N].
+        ids: file names of images, ids of a .npz file, otherwise row numbers, [N].
         shown: the rows as the report shows them; None to show X.
-        source: a cleaned copy is made from it: a data frame, arrays by name, or None for a folder.
+        source: what a cleaned copy is made from: a data frame, arrays by name, or None.
         label: the name of the labels in the source.
+        position: the number of the column of the labels.
+        notes: sentences on what was done with the data.
     """
 
     path: Path
     X: Any
     y: Any
     ids: NDArray[Any]
-    shown: Any
-    source: Any
-    label: str
+    shown: Any = None
+    source: Any = None
+    label: str = "label"
+    position: int = 0
+    notes: tuple[str, ...] = ()
 
     def write_cleaned(self, path: Path, keep: NDArray[np.bool_], labels: NDArray[Any]) -> None:
         """Write the rows to keep with new labels, in the form that they came in.
@@ -53,24 +64,20 @@ class OwnData:
         For a folder of images, a CSV of file names and labels is written; no image is moved.
         """
         with atomic_file(path) as temporary:
-            if isinstance(self.source, dict):
-                arrays = {
-                    name: array[keep] if name in _ROW_ARRAYS else array
-                    for name, array in self.source.items()
-                }
-                arrays[self.label] = labels[keep]
-                with open(temporary, "wb") as file:
-                    np.savez(file, **arrays)
-                return
-            frame = self.source
-            if frame is None:
-                pandas = _pandas("A folder of images")
-                frame = pandas.DataFrame({"file": self.ids})
-            frame = frame.assign(**{self.label: labels})[keep]
-            if path.suffix == ".parquet":
-                frame.to_parquet(temporary, index=False)
+            if self.path.is_dir():
+                _write_file_names(temporary, self.ids[keep], labels[keep])
+            elif isinstance(self.source, dict):
+                arrays = {**self.source, self.label: labels}
+                write_changed_arrays(self.path, temporary, arrays, keep)
+            elif self.path.suffix.lower() in SEPARATORS:
+                given = self.y.tolist()
+                changes = {k: new for k, new in enumerate(labels.tolist()) if new != given[k]}
+                pandas = _pandas("Tables")
+                write_changed_copy(pandas, self.path, temporary, self.position, keep, changes)
             else:
-                frame.to_csv(temporary, index=False, sep=_SEPARATORS.get(path.suffix, ","))
+                frame = self.source.copy(deep=False)
+                frame[self.label] = labels
+                frame[keep].to_parquet(temporary, index=False)
 
 
 def read_own_data(
@@ -84,8 +91,8 @@ def read_own_data(
     """Read a .csv, .tsv, .parquet or .npz file, or a folder of images.
 
     Args:
-        path: the file or folder. A .npz file holds rows or images as `x` and labels as `y`; a
-            folder holds a folder of images for each class.
+        path: the file or folder. A .npz file holds rows or images as `x` and labels as `y`, and may
+            hold `ids`; a folder holds a folder of images for each class.
         label: the column of the labels.
         text: the column of texts to learn from, instead of all others.
         leave_out: columns not to learn from.
@@ -93,40 +100,52 @@ def read_own_data(
     """
     path = Path(path)
     if path.is_dir():
-        return _read_folder(path, image_size or IMAGE_SIZE)
-    if not path.is_file():
+        found = _read_folder(path, IMAGE_SIZE if image_size is None else image_size)
+    elif not path.is_file():
         raise FileNotFoundError(f"{path} is neither a file nor a folder.")
-    if path.suffix == ".npz":
-        return _read_arrays(path)
-    if path.suffix not in (".csv", ".tsv", ".parquet"):
+    elif path.suffix.lower() == ".npz":
+        found = _read_arrays(path)
+    elif path.suffix.lower() in (*SEPARATORS, ".parquet"):
+        found = _read_table(path, label, text, leave_out)
+    else:
         raise ValueError(
             f"{path} must be a folder of images or end in .csv, .tsv, .parquet or .npz."
         )
-    return _read_table(path, label, text, leave_out)
+    _check_labels(found)
+    return found
 
 
 def _read_folder(path: Path, size: int) -> OwnData:
     names, labels, classes = list_images(path)
-    images = ImageFiles(path, names, size)[np.arange(len(names))]
+    if {name.lower() for name in classes} <= _SPLITS:
+        raise ValueError(
+            f"{path} must hold a folder for each class; {' and '.join(classes)} look like parts "
+            f"of a data set. Give one of them, such as {path / classes[0]}."
+        )
+    files = ImageFiles(path, names, size)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (needed := len(files) * files.sample_shape.numel()) > memory:
+        raise ValueError(
+            f"{path} holds {len(files):,} images, which take {needed:,} bytes at {size} × {size} "
+            f"pixels; this machine's memory is {memory:,}. Read them smaller: --image-size."
+        )
+    images = files[np.arange(len(names))]
     given = np.array(classes, dtype=object)[np.array(labels)]
-    return OwnData(path, images, given, np.array(names, dtype=object), None, None, "label")
+    return OwnData(path, images, given, np.array(names, dtype=object))
 
 
 def _read_arrays(path: Path) -> OwnData:
-    arrays, held = read_npz(path, lambda names: names, NPZ_TEXTS)
-    for name in ("x", "y"):
-        if name not in arrays:
-            raise ValueError(
-                f"{path} must hold x and y; it holds {shortened(', '.join(held) or 'none')}."
-            )
+    arrays = read_row_arrays(path)
     x: Any = arrays["x"]
+    x = x.astype(x.dtype.newbyteorder("="), copy=False)
     if x.ndim == 3:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[1] > 4 and x.shape[3] <= 4:
         x = x.transpose(0, 3, 1, 2)
     if x.ndim == 4:
         x = torch.from_numpy(np.ascontiguousarray(x))
-    return OwnData(path, x, arrays["y"], np.arange(len(x)), None, arrays, "y")
+    ids = arrays.get("ids", np.arange(len(x)))
+    return OwnData(path, x, arrays["y"], ids, source=arrays, label="y")
 
 
 def _read_table(
@@ -134,35 +153,75 @@ def _read_table(
 ) -> OwnData:
     pandas = _pandas(f"{path.suffix} files")
     try:
-        if path.suffix == ".parquet":
-            frame = pandas.read_parquet(path)
+        if path.suffix.lower() in SEPARATORS:
+            frame, columns = read_delimited(pandas, path)
         else:
-            frame = pandas.read_csv(path, sep=_SEPARATORS[path.suffix])
+            frame = pandas.read_parquet(path)
+            columns = [str(name) for name in frame.columns]
+            frame.columns = columns
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from None
     except (ValueError, OSError) as error:
         reason = shortened(" ".join(str(error).split()).rstrip("."))
         raise ValueError(f"{path} cannot be read as a table: {reason}.") from None
-    columns = [str(name) for name in frame.columns]
     named = shortened(", ".join(columns), 400)
     if label is None:
         raise ValueError(f"--label must name the column of the labels: {named}.")
-    for name in (label, text, *leave_out):
-        if name is not None and name not in columns:
+    for name in (label, *leave_out, *([] if text is None else [text])):
+        if name not in columns:
             raise ValueError(f"{path} has no column {name!r}; it has {named}.")
+        check_once(path, columns, name)
+    if text == label:
+        raise ValueError(f"--text must name another column than the labels, {label!r}.")
+    position = columns.index(label)
+    labels = frame[label]
+    if path.suffix.lower() in SEPARATORS:
+        labels = labels_as_written(pandas, path, labels, position)
     ids = np.arange(len(frame))
-    if text is None:
-        rows = frame.drop(columns=[label, *leave_out])
-        return OwnData(path, rows, frame[label], ids, rows, frame, label)
-    texts = frame[text].fillna("").astype(str)
+    if text is not None:
+        texts = frame[text].fillna("").astype(str)
+        matrix = _text_vectors(texts, f"column {text!r} of {path}")
+        return OwnData(path, matrix, labels, ids, texts.to_list(), frame, label, position)
+    rows = frame.drop(columns=[label, *leave_out])
+    notes: tuple[str, ...] = ()
+    if columns[0] == "" and _are_row_numbers(frame.iloc[:, 0]):
+        rows = rows.drop(columns=frame.columns[0])
+        notes = ("The first column has no name and holds row numbers: it is not learned from.",)
+    return OwnData(path, rows, labels, ids, rows, frame, label, position, notes)
+
+
+def _are_row_numbers(column: Any) -> bool:
+    values = column.to_numpy()
+    return values.dtype.kind == "i" and np.array_equal(values - values[:1], np.arange(len(values)))
+
+
+def _text_vectors(texts: Any, what: str) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectors = TfidfVectorizer(sublinear_tf=True, min_df=2, strip_accents="unicode")
     try:
-        matrix = vectors.fit_transform(texts)
+        return vectors.fit_transform(texts)
     except ValueError as error:
-        raise ValueError(f"column {text!r} of {path} holds no words: {error}.") from None
-    return OwnData(path, matrix, frame[label], ids, texts.to_list(), frame, label)
+        raise ValueError(f"{what} holds no words: {error}.") from None
+
+
+def _check_labels(data: OwnData) -> None:
+    """Raise for labels that are no names of classes."""
+    for row, label in enumerate(data.y.tolist()):
+        if isinstance(label, str) and len(label) > _MOST_CHARACTERS:
+            raise ValueError(
+                f"{data.path} holds a label of {len(label):,} characters in row {row}; the name "
+                f"of a class may have {_MOST_CHARACTERS:,}. Is {data.label!r} what holds the "
+                "labels?"
+            )
+
+
+def _write_file_names(path: str, names: NDArray[Any], labels: NDArray[Any]) -> None:
+    # Names of files may have bytes that are no text; they are written as they are.
+    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("file", "label"))
+        writer.writerows(zip(names.tolist(), labels.tolist(), strict=True))
 
 
 def _pandas(what: str) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["NotWrittenError", "atomic_file", "remove_leftovers", "write_text"]
+__all__ = ["NotWrittenError", "atomic_file", "is_leftover", "remove_leftovers", "write_text"]
 
 _SUFFIX = ".part"
 _LEFTOVER = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
@@ -71,11 +71,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         Path(temporary).write_text(text, encoding="utf-8")
 
 
+def is_leftover(name: str) -> bool:
+    """True for the name of a temporary file of :func:`atomic_file`."""
+    return _LEFTOVER.fullmatch(name) is not None
+
+
 def remove_leftovers(folder: str | os.PathLike[str]) -> None:
     """Remove temporary files of :func:`atomic_file` in `folder` whose writers were killed."""
     with contextlib.suppress(OSError):  # a folder that cannot be listed or changed stays as it is
         names = os.listdir(folder)
-        for name in filter(_LEFTOVER.fullmatch, names):
+        for name in filter(is_leftover, names):
             _remove_unlocked(os.path.join(folder, name))
 
 

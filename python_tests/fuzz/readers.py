@@ -198,6 +198,14 @@ def classifier() -> bytes:
     return saved(lambda path: fitted.save(path))
 
 
+def load_classifier(root: Path) -> None:
+    """Load a classifier, and predict by it: what loads must work."""
+    found = ptd_ext.PTDClassifier.load(root / "c")
+    rows = torch.zeros(2, found.n_features_in_)
+    found.predict(rows)
+    found.transition(rows)
+
+
 def human(content: bytes, name: str, **options: Any) -> Reader:
     rows = RANDOM.integers(0, 256, (6, 3073), dtype=np.uint8)
     rows[:, 0] = LABELS
@@ -309,9 +317,7 @@ def readers() -> dict[str, Reader]:
             lambda r: own(r / "d.npz"),
             within=zipped,
         ),
-        "classifier": Reader(
-            {"c": classifier()}, lambda r: ptd_ext.PTDClassifier.load(r / "c"), within=sealed
-        ),
+        "classifier": Reader({"c": classifier()}, load_classifier, within=sealed),
         "transition": Reader(
             {"t": saved(lambda path: transition().save(path))},
             lambda r: ptd_ext.PartTransition.load(r / "t"),

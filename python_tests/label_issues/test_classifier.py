@@ -7,6 +7,9 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ptd_ext
+from ptd_ext.label_issues import _training
+from ptd_ext.label_issues._cross_fit import fold_rows
+from ptd_ext.label_issues._inputs import InputEncoder
 
 
 def quick(**options):
@@ -178,7 +181,7 @@ def test_shapes_that_a_file_names_cost_nothing(wine, tmp_path):
     tensor_files.write(path, _KIND, tensors, {**about, "class_type": "<U500000000"})
     assert ptd_ext.PTDClassifier.load(path).classes_.dtype == "<U1"
     tensor_files.write(path, _KIND, tensors, {**about, "inputs": [10**12]})
-    with pytest.raises(ValueError, match=r"holds no usable PTD classifier: .*size mismatch"):
+    with pytest.raises(ValueError, match=r"holds no usable PTD classifier: inputs must be"):
         ptd_ext.PTDClassifier.load(path)
 
 
@@ -188,6 +191,38 @@ def test_rows_judged_without_their_fold(wine):
     wrong = given != y
     assert found.facts["folds"] == "3"
     assert found.label_quality[wrong].mean() + 0.2 < found.label_quality[~wrong].mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"cross_fit": 1}, "cross_fit must be 0 or at least 2; got 1"),
+        ({"cross_fit": 2.5}, "cross_fit must be 0 or at least 2; got 2.5"),
+        ({"cross_fit": 1000}, "cross_fit must be 0 or from 2 to the 12 rows; got 1000"),
+        ({"cross_fit": 2}, "with 2 folds, fold . leaves 6 of 1"),
+        ({"ids": range(5)}, "ids must have one row for each of 12 labels; got 5"),
+        ({"flag_share": float("nan")}, "flag_share must be finite and not negative; got nan"),
+        ({"device": "nope"}, "device must be auto, cpu, cuda or cuda:1; got 'nope'"),
+        ({"random_state": 2**70}, "random_state must be a whole number from 0 to"),
+        ({"max_epochs": 1.5}, "max_epochs must be a whole number of at least 1; got 1.5"),
+        ({"network": "mpl"}, "network must be one of auto, linear, mlp"),
+        ({"feature_extractor": 7}, "feature_extractor must be a function or a file of weights"),
+    ],
+)
+def test_settings_are_checked_before_the_training(monkeypatch, options, sentence):
+    def train(*_, **__):
+        raise AssertionError("training began")
+
+    monkeypatch.setattr(_training._InMemory, "train", train)
+    labels = ["once", *["often"] * 11]
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.find_label_issues(np.arange(24.0).reshape(12, 2), labels, **options)
+
+
+def test_large_seeds():
+    """scikit-learn, which folds and projects, takes seeds of 32 bits only."""
+    assert len(fold_rows([0, 1] * 6, 3, seed=2**40)) == 3
+    assert InputEncoder.fit(as_sparse(np.eye(6, 1200)), seed=2**40)[1].shape == (6, 5)
 
 
 def test_features_at_chance_find_nothing():

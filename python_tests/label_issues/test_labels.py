@@ -1,10 +1,13 @@
 """Labels of any kind become class indices, and come back as they went in."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 
-from ptd_ext.label_issues._labels import encode_labels
+from ptd_ext.label_issues._labels import as_ids, encode_labels
+from ptd_ext.label_issues.findings import judge
 
 
 @pytest.mark.parametrize(
@@ -61,3 +64,53 @@ def test_bad_labels_get_a_sentence(labels, sentence):
 def test_labels_that_cannot_be_looked_up():
     with pytest.raises(TypeError, match="labels must be hashable"):
         encode_labels([[1], [2]])
+
+
+@pytest.mark.parametrize("kind", [list, lambda texts: np.array(texts, dtype=object)])
+def test_one_long_label_takes_its_own_room_only(kind):
+    """An array of NumPy's texts would give every row 4 MB."""
+    texts = ["a", "b"] * 500 + ["c" * 1_000_000]
+    tracemalloc.start()
+    labels = encode_labels(kind(texts))
+    found = judge(np.full((1001, 3), 1 / 3, dtype=np.float32), labels, np.eye(3), ids=kind(texts))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8_000_000
+    assert found.given_label.tolist() == found.ids.tolist() == texts
+    assert labels.names == sorted(set(texts))
+
+
+def test_short_texts_stay_texts_of_numpy():
+    assert encode_labels(["b", "a"]).classes.dtype == "<U1"
+    assert encode_labels(np.array(["b", "a"], dtype=object)).classes.dtype == "<U1"
+    assert encode_labels(np.array(["b" * 90, "a"])).classes.dtype == "<U90"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a\0", "a", "a\0"],
+        [2**63, -1, 2**63 + 1],
+        [2**70, 2**70 + 1],
+        ["ß", "ss", "\u0301a", "á", "🙂", " a", "a "],
+        [1, True, "1", (1,)][2:],
+    ],
+)
+def test_labels_that_look_alike_stay_apart(labels):
+    found = encode_labels(labels)
+    assert [found.classes.tolist()[code] for code in found.codes] == labels
+    assert len(found.classes) == len(set(labels))
+
+
+def test_dates_get_a_sentence():
+    with pytest.raises(ValueError, match="it holds dates or durations"):
+        encode_labels(np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"))
+
+
+def test_ids_of_every_kind():
+    assert as_ids(iter("ab"), 2).tolist() == ["a", "b"]
+    assert as_ids([2**70, 1], 2).tolist() == [2**70, 1]
+    with pytest.raises(ValueError, match="ids must have one row for each of 3 labels; got 2"):
+        as_ids([1, 2], 3)
+    with pytest.raises(ValueError, match=r"one row for each of 3 labels; got \[3, 1\]"):
+        as_ids(np.ones((3, 1)), 3)

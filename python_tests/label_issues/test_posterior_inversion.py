@@ -126,3 +126,17 @@ def test_probabilities_at_chance_are_not_trusted():
     assert not found.trusted
     assert not found.is_label_issue.any()
     assert "Nothing is flagged" in found.warnings[0]
+
+
+@pytest.mark.parametrize("with_probabilities", [False, True])
+def test_doubts_name_the_classes(with_probabilities):
+    torch.manual_seed(6)
+    codes = torch.arange(60) % 2
+    features = torch.randn(60, 2) + 6 * codes[:, None]
+    options = {"features": features}
+    if with_probabilities:
+        options["pred_probs"] = torch.nn.functional.one_hot(codes).double() * 0.8 + 0.1
+    names = [("cat", "dog")[code] for code in codes]
+    found = ptd_ext.find_label_issues(None, names, **options)
+    assert found.trusted
+    assert any("Row cat rests on about" in text for text in found.warnings)

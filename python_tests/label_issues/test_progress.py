@@ -42,6 +42,15 @@ def test_lines_on_request(capsys):
     assert not any("clean" in line for line in lines)
 
 
+def test_folds_have_a_bar_and_lines(capsys):
+    find(progress="bar", cross_fit=2)
+    assert "cross-fitting:  50%" in capsys.readouterr().err
+    find(progress=True, cross_fit=2)
+    assert "cross-fitting, fold 2 of 2" in capsys.readouterr().out
+    find(progress=False, cross_fit=2)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_another_word_gets_a_sentence():
     with pytest.raises(ValueError, match="progress must be True, False or \"bar\"; got 'loud'"):
         find(progress="loud")

@@ -14,17 +14,13 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import add_flags, flags_given, read_config, write_config
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.experiment_folder import (
-    check_folder,
-    claim,
-    new_folder,
-    result_name,
-)
+from ptd_ext.train.engine.experiment_folder import check_folder, new_folder, result_name
 from ptd_ext.train.engine.feasibility import feasible_stages
 from ptd_ext.train.engine.label_report import REPORT
 from ptd_ext.train.engine.network_choice import with_network
 from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.utils.claimed_folders import claim
 
 DEFAULT = Path(__file__).parent.parent / "config" / "default.toml"
 GIVEN = "given.toml"

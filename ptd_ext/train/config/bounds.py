@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["check_bounds"]
+__all__ = ["MAX_IMAGE_SIZE", "MAX_PARTS", "MAX_SEED", "check_bounds"]
+
+# Pixels a side: networks for images take 224 to some hundreds, and a sample of this size has 3 MB.
+MAX_IMAGE_SIZE = 1024
+MAX_PARTS = 256  # that SimplexNMF takes
+MAX_SEED = 2**63 - 2**10  # of torch's generators, less some numbers that are added to it
 
 _POSITIVE = [
     "anchor_count",
@@ -26,13 +31,13 @@ _POSITIVE = [
     "posterior_epochs",
     "warm_up_epochs",
 ]
-# SimplexNMF takes at most 256 parts, and torch's generators take seeds of 63 bits.
 _RANGES = {
     "decay_from": (0, 1),
     "count_base_share": (0, 1),
+    "image_size": (0, MAX_IMAGE_SIZE),
     "late_beta1": (0, 1),
-    "parts": (1, 256),
-    "seed": (0, 2**63 - 2**10),
+    "parts": (1, MAX_PARTS),
+    "seed": (0, MAX_SEED),
 }
 _NOT_NEGATIVE = [
     "barrier",
@@ -75,7 +80,7 @@ def check_bounds(settings: Any) -> None:
             raise ValueError(f"{name} must not be negative; got {getattr(settings, name)}.")
     for name, (low, high) in _RANGES.items():
         if not low <= getattr(settings, name) <= high:
-            raise ValueError(f"{name} must be {low:g} to {high:g}; got {getattr(settings, name)}.")
+            raise ValueError(f"{name} must be {low} to {high}; got {getattr(settings, name)}.")
     if settings.forget_rate != -1 and not 0 <= settings.forget_rate <= 1:
         raise ValueError(
             f"forget_rate must be 0 to 1, or -1 for the noise rate; got {settings.forget_rate}."

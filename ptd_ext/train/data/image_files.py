@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ptd_ext.train.config.bounds import MAX_IMAGE_SIZE as MAX_SIZE
 from ptd_ext.utils.bounded_files import ContentError, check_size, reading
 
 __all__ = ["ImageFiles"]
@@ -47,8 +48,10 @@ class ImageFiles:
     """
 
     def __init__(self, root: Path | str, names: Iterable[str], size: int = CROP) -> None:
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"size must be a whole number of pixels, at least 1; got {size}.")
+        if not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
+            raise ValueError(
+                f"size must be a whole number of pixels from 1 to {MAX_SIZE:,}; got {size}."
+            )
         self.root = Path(root)
         self.size = size
         blob, ends = bytearray(), []

@@ -12,13 +12,14 @@ from ptd_ext._C import build_info
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import write_settings
 from ptd_ext.train.data.problem import Problem, load_problem
-from ptd_ext.train.engine.experiment_folder import check_folder, claim, read_finished
+from ptd_ext.train.engine.experiment_folder import check_folder, read_finished
 from ptd_ext.train.engine.label_report import write_label_report
 from ptd_ext.train.engine.logger import Log
 from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.engine.trained_model import MODEL, TRANSITION, part_transition, write_model
 from ptd_ext.train.engine.trainer import Trainer
 from ptd_ext.utils.atomic_files import write_text
+from ptd_ext.utils.claimed_folders import claim
 from ptd_ext.utils.threads import using
 
 __all__ = ["train"]

@@ -1,14 +1,9 @@
-"""The folder of an experiment: its lock, and the check that its content belongs to it."""
+"""The folder of an experiment: its name, and the check that its content belongs to it."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import math
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +11,12 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.data.problem import Problem
 from ptd_ext.train.engine.checkpoint import digest
-from ptd_ext.utils.atomic_files import NotWrittenError, remove_leftovers
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["check_folder", "claim", "new_folder", "read_finished", "result_name"]
+__all__ = ["check_folder", "new_folder", "read_finished", "result_name"]
 
-_LOCK = ".lock"
 # An experiment writes settings.toml first: without it, these files belong to something else.
 _WRITTEN = ("checkpoint.pt", "metrics.jsonl", "network.pt", "result.json")
-_claimed: set[Path] = set()  # folders that this process has claimed
 
 
 def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
@@ -38,64 +30,6 @@ def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
             number += 1
             path = root / f"{name}-{number}"
     return Path(ranks.word(str(path)))
-
-
-@contextmanager
-def claim(out: Path, ranks: Ranks) -> Iterator[None]:
-    """Make and lock the folder, and remove temporary files that killed processes have left.
-
-    Nothing may be written to the folder outside of this context. A process may claim a folder
-    again within its own claim. After an error a folder that is empty but for the lock is removed.
-    """
-    ranks.wait()
-    folder, lock = out.absolute(), None
-    if ranks.first and folder not in _claimed:
-        lock = _lock(out)
-        _claimed.add(folder)
-        remove_leftovers(out)
-    ranks.wait()
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            if lock is not None and os.listdir(out) == [_LOCK]:
-                (out / _LOCK).unlink()
-                out.rmdir()
-        raise
-    finally:
-        if lock is not None:
-            _claimed.discard(folder)
-            os.close(lock)
-
-
-def _lock(out: Path) -> int:
-    """Return a descriptor that locks the folder until it is closed or the process ends."""
-    path = out / _LOCK
-    while True:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:  # another process has just removed the folder it had made
-            continue
-        except OSError as error:
-            raise NotWrittenError.of(path, error) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A process that fails removes its lock file, and this descriptor may be of that file.
-            if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
-                return lock
-        except BlockingIOError:
-            os.close(lock)
-            raise ValueError(
-                f"{out} is in use: another process trains there. Wait for its end, or give another "
-                "--out."
-            ) from None
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            os.close(lock)
-            raise ValueError(f"{path} cannot be locked: {error.strerror}.") from None
-        os.close(lock)
 
 
 def check_folder(settings: Settings, out: Path, resume: bool) -> None:

@@ -13,6 +13,7 @@ from ptd_ext.train import networks
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.data.problem import Problem
 from ptd_ext.train.engine import batch_norm
+from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.distributed import Ranks, join
 from ptd_ext.utils.threads import check_threads
 
@@ -36,20 +37,11 @@ class Placement:
 
 def _device(name: str) -> torch.device:
     local = os.environ.get("LOCAL_RANK")
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and local is not None:
+    if name in ("auto", "cuda") and local is not None and torch.cuda.is_available():
         name = f"cuda:{local}"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:1; got {name!r}.") from None
+    device = chosen_device(name)
     if device.type != "cuda":
         return device
-    if not torch.cuda.is_available():
-        raise ValueError(f"device is {name}, but torch finds no GPU; take cpu or auto.")
-    if (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device is {name}, but there are {torch.cuda.device_count()} GPUs.")
     if local is not None and device.index != int(local):
         raise ValueError(f"device must be cuda for several processes, one GPU each; got {name}.")
     torch.cuda.set_device(device)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ptd_ext.label_issues._labels import array_of
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.engine.placement import build_network
 from ptd_ext.train.engine.state import TransitionEstimate
@@ -39,7 +40,7 @@ def class_values(names: Sequence[str]) -> NDArray[Any]:
     """The classes as labels: whole numbers where the names are just these, else the names."""
     if tuple(names) == tuple(map(str, range(len(names)))):
         return np.arange(len(names))
-    return np.array(names)
+    return array_of(names)
 
 
 def part_transition(t: TransitionEstimate, about: dict[str, Any] | None = None) -> PartTransition:

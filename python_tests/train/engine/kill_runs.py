@@ -1,12 +1,13 @@
-"""SIGKILL at random moments of `ptd-ext train`, `compare` and `reproduce`, which then go on.
+"""SIGKILL at random moments of `ptd-ext train`, `compare`, `reproduce` and `labels`, then again.
 
     python kill_runs.py 100                  a hundred kills of each command
     python kill_runs.py 10 train --seed 3
-    python kill_runs.py 0 --races 20         three runs started in one folder at once
+    python kill_runs.py 0 --races 20         three commands started in one folder at once
 
-Prints what was killed how often and exits with 1 if a run that went on ended with other bits than
-one that nobody killed, or if a file was torn. Processes are forked from one that has imported
-everything, so that a start takes milliseconds and kills fall on the run and not on its imports.
+Prints what was killed how often and exits with 1 if a command that was started again ended with
+other bits than one that nobody killed, or if a file was torn. Processes are forked from one that
+has imported everything, so that a start takes milliseconds and kills fall on the run and not on
+its imports.
 """
 
 import argparse
@@ -32,12 +33,20 @@ from ptd_ext.train.reproduce import workers
 
 # Modules that a run imports late; an optimiser's first step imports torch._dynamo.
 ON_THE_WAY = (
+    "jinja2",
     "matplotlib.backends.backend_agg",
+    "pandas",
+    "ptd_ext.label_issues.command",
     "ptd_ext.train.commands.compare",
     "ptd_ext.train.commands.train",
     "ptd_ext.train.reproduce.command",
     "scipy.stats",
     "torch._dynamo",
+)
+# Files whose bytes must be the same.
+WHOLE = (
+    *("labels.csv", "cleaned.csv", "report.html"),
+    *("transition.safetensors", "model.safetensors"),
 )
 IN_MEMORY = Path("/dev/shm")  # where waiting for the disk takes no time; a kill is the same
 TINY = {
@@ -59,6 +68,15 @@ COMMANDS = {
         *("reproduce", "digits", "--rates", 40, "--methods", "CE", "PTD-F", "PTD-R"),
         *("--seeds", 1, "--jobs", 2, *SET),
     ],
+    "labels": [
+        *("labels", "rows.csv", "--label", "kind", "--relabel", "--quiet"),
+        *("--network", "linear", "--method", "EM-F"),
+    ],
+}
+FINISHED = {"labels": "labels.csv"}  # written last; result.json by other commands
+RACING = {
+    "train": ("in use", "holds a run already"),
+    "labels": ("in use", "holds results already"),
 }
 
 
@@ -115,6 +133,16 @@ class ForkedProcess:
         os.kill(self.pid, number)
 
 
+def write_rows(path):
+    """A table of two clouds of points, with some wrong labels."""
+    chance = random.Random(0)
+    lines = ["width,height,kind"]
+    for row in range(200):
+        side = chance.gauss(6 * (row % 2), 1), chance.gauss(0, 1)
+        lines.append(f"{side[0]:.4f},{side[1]:.4f},{'ab'[(row + (row % 10 == 0)) % 2]}")
+    path.write_text("\n".join(lines) + "\n")
+
+
 def contents(folder):
     """The contents that must not depend on kills, by file; raises for a torn file."""
     found = {}
@@ -122,7 +150,7 @@ def contents(folder):
         name = str(path.relative_to(folder))
         if path.name.endswith(".part"):
             raise AssertionError(f"{path} was left behind")
-        if path.name in ("labels.csv", "transition.safetensors", "model.safetensors"):
+        if path.name in WHOLE:
             found[name] = path.read_bytes()
         elif path.name in ("network.pt", "warm_up.pt"):
             state = torch.load(path, weights_only=True)
@@ -148,12 +176,14 @@ class Trials:
     def __init__(self, command, root, seed):
         self.command, self.root, self.random = command, root, random.Random(seed)
         self.kills = 0
+        write_rows(root / "rows.csv")
         start = time.monotonic()
         code = self._wait(self._start(root / "whole"))
         assert code == 0, (root / "output").read_text()
         self.seconds = time.monotonic() - start
         self.whole = contents(root / "whole")
-        assert any(name.endswith("result.json") for name in self.whole)
+        last = FINISHED.get(command, "result.json")
+        assert any(name.endswith(last) for name in self.whole)
 
     def run(self, kills):
         """Kill so many times; returns how many runs that took."""
@@ -184,11 +214,17 @@ class Trials:
         raise AssertionError(f"{out} did not come to its end: {(self.root / 'output').read_text()}")
 
     def _start(self, out):
-        arguments = [*COMMANDS[self.command], "--out", out]
+        arguments = self._arguments(out)
         if self.command == "train" and (out / "given.toml").exists():
             arguments = ["train", "--out", out, "--resume"]
         with (self.root / "output").open("wb") as output:
             return fork(arguments, output.fileno(), session=True)
+
+    def _arguments(self, out):
+        rows = self.root / "rows.csv"
+        return [rows if word == "rows.csv" else word for word in COMMANDS[self.command]] + [
+            *("--out", out)
+        ]
 
     def _wait(self, process):
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -211,7 +247,7 @@ class Trials:
 
 
 class Races(Trials):
-    """Three processes start `ptd-ext train` in one folder: one trains, two say why not."""
+    """Three processes start a command in one folder: one trains, two say why not."""
 
     def run(self, races):
         for number in range(races):
@@ -219,14 +255,14 @@ class Races(Trials):
             processes = []
             for runner in range(3):
                 with (self.root / f"output-{runner}").open("wb") as output:
-                    arguments = [*COMMANDS["train"], "--out", out]
+                    arguments = self._arguments(out)
                     processes.append(fork(arguments, output.fileno(), session=True))
                 time.sleep(self.random.choice([0, 0.01, 0.1]))
             codes = [self._wait(process) for process in processes]
             said = [(self.root / f"output-{runner}").read_text() for runner in range(3)]
             assert sorted(codes) == [0, 2, 2], "\n".join(said)
             for text in (text for text, code in zip(said, codes, strict=True) if code):
-                assert "in use" in text or "holds a run already" in text, text
+                assert any(words in text for words in RACING[self.command]), text
             assert contents(out) == self.whole, f"{out} differs"
             shutil.rmtree(out)
         return races
@@ -252,10 +288,10 @@ def main():
             importlib.import_module(module)
     load_problem(Settings(data_limit=100))  # imports what reads digits
     workers.subprocess = type("Forking", (), {**vars(subprocess), "Popen": ForkedProcess})
-    if options.races:
+    for command in RACING if options.races else ():
         with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
-            Races("train", Path(root), options.seed).run(options.races)
-        print(f"{options.races} races: one run trained, two said why not", flush=True)
+            Races(command, Path(root), options.seed).run(options.races)
+        print(f"{options.races} races of {command}: one trained, two said why not", flush=True)
     for command in options.commands if options.kills else ():
         with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
             trials = Trials(command, Path(root), options.seed)

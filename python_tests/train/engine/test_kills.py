@@ -20,5 +20,6 @@ def test_killed_and_racing_runs_end_with_the_same_bits():
         timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 races: one run trained" in done.stdout
-    assert done.stdout.count("all ended with the same bits") == 3
+    for command in ("train", "labels"):
+        assert f"3 races of {command}: one trained, two said why not" in done.stdout
+    assert done.stdout.count("all ended with the same bits") == 4

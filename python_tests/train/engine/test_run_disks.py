@@ -13,10 +13,10 @@ from training_cases import CPU, flags, outcome, quick_settings, quick_values, wr
 from ptd_ext.cli import main
 from ptd_ext.train.engine import checkpoint, train_step
 from ptd_ext.train.engine import experiment as session
-from ptd_ext.train.engine import experiment_folder as run_folder
 from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.experiment_folder import claim
+from ptd_ext.utils import claimed_folders
 from ptd_ext.utils.atomic_files import NotWrittenError, atomic_file, remove_leftovers
+from ptd_ext.utils.claimed_folders import claim
 from ptd_ext.utils.tensor_files import write
 
 
@@ -224,8 +224,8 @@ def test_a_claimed_folder_keeps_others_out(tmp_path):
     with claim(out, CPU.ranks):
         with claim(out, CPU.ranks):  # its own process
             pass
-        run_folder._claimed.clear()
-        in_use = pytest.raises(ValueError, match="is in use: another process trains there")
+        claimed_folders._claimed.clear()
+        in_use = pytest.raises(ValueError, match="is in use: another process writes there")
         with in_use, claim(out, CPU.ranks):
             pass
         assert (out / ".lock").exists()
@@ -238,7 +238,7 @@ def test_the_loser_of_two_runs_deletes_nothing(clusters, tmp_path, capsys, monke
 
     def second_one(*arguments):
         with monkeypatch.context() as patch:
-            patch.setattr(run_folder, "_claimed", set())
+            patch.setattr(claimed_folders, "_claimed", set())
             with pytest.raises(SystemExit) as ended:
                 main(command)
         assert ended.value.code == 2
@@ -246,7 +246,7 @@ def test_the_loser_of_two_runs_deletes_nothing(clusters, tmp_path, capsys, monke
 
     monkeypatch.setattr(session, "_train", second_one)
     main(command)
-    assert "is in use: another process trains there" in capsys.readouterr().err
+    assert "is in use: another process writes there" in capsys.readouterr().err
     assert {"given.toml", "settings.toml", "result.json"} <= set(os.listdir(out))
 
 

@@ -86,7 +86,7 @@ def test_two_runs_cannot_share_a_folder(clusters, tmp_path):
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="another process trains there"):
+        with pytest.raises(ValueError, match="another process writes there"):
             train(quick_settings(clusters, "CE"), tmp_path / "run", CPU)
     train(quick_settings(clusters, "CE"), tmp_path / "run", CPU)
 

@@ -1,0 +1,62 @@
+"""Arrays in a .npz file: those that hold a value for every row, and a copy of all of them."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptd_ext.train.data.formats.npy import read_npz
+from ptd_ext.train.data.formats.zips import open_zip
+from ptd_ext.train.data.sets.arrays import NPZ_TEXTS
+from ptd_ext.utils.bounded_files import reading, shortened
+
+__all__ = ["read_row_arrays", "write_changed_arrays"]
+
+_ROW_ARRAYS = ("x", "y", "y_clean", "ids")  # a test part keeps its rows
+
+
+def read_row_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of the file that hold a value for every row; no other is read."""
+    arrays, held = read_npz(path, lambda names: [n for n in _ROW_ARRAYS if n in names], NPZ_TEXTS)
+    for name in ("x", "y"):
+        if name not in arrays:
+            raise ValueError(
+                f"{path} must hold x and y; it holds {shortened(', '.join(held) or 'none')}."
+            )
+    if arrays["x"].ndim not in (2, 3, 4):
+        raise ValueError(
+            f"x of {path} must be rows [N, D] or images [N, H, W], [N, H, W, channels] or "
+            f"[N, channels, H, W]; it is {list(arrays['x'].shape)}."
+        )
+    for name, array in arrays.items():
+        if array.ndim == 0 or len(array) != len(arrays["x"]):
+            raise ValueError(
+                f"{path} must hold one of {name} for each of the {len(arrays['x']):,} rows of x; "
+                f"its shape is {list(array.shape)}."
+            )
+    return arrays
+
+
+def write_changed_arrays(
+    path: Path, copy: str, arrays: dict[str, NDArray[Any]], keep: NDArray[np.bool_]
+) -> None:
+    """Copy the file with the rows to keep of `arrays`; all other members are copied as they are."""
+    with (
+        reading(path, "a .npz file"),
+        open_zip(path) as archive,
+        zipfile.ZipFile(copy, "w") as target,
+    ):
+        # NumPy's savez takes names as arguments, so that it cannot write an array called "file".
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            with target.open(zipfile.ZipInfo(member.filename), "w", force_zip64=True) as file:
+                if name in arrays and name != member.filename:
+                    np.lib.format.write_array(file, arrays[name][keep], allow_pickle=False)
+                else:
+                    with archive.open(member) as source:
+                        shutil.copyfileobj(source, file)

@@ -1,0 +1,84 @@
+"""The settings of a classifier and of its judgement, checked before anything is read or trained."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptd_ext.label_issues._progress import check_progress
+from ptd_ext.label_issues.rates import check_flag_share
+from ptd_ext.train.config.bounds import MAX_PARTS, MAX_SEED
+from ptd_ext.utils.chosen_device import chosen_device
+
+if TYPE_CHECKING:
+    from ptd_ext.label_issues.classifier import PTDClassifier
+
+__all__ = ["LEAST_ROWS", "check_folds", "check_parameters"]
+
+LEAST_ROWS = 4  # to learn from
+_WHOLE = (int, np.integer)
+_NUMBERS = (int, float, np.number)
+
+
+def check_parameters(model: PTDClassifier) -> None:
+    """Raise ValueError for a parameter that no rows could work with; it begins with its name."""
+    # Only training needs these; findings from predictions do without.
+    from ptd_ext.train import networks
+    from ptd_ext.train.methods.registry import METHODS
+
+    usable = [name for name, method in METHODS.items() if method.transition != "none"]
+    if model.method not in usable:
+        raise ValueError(
+            f"method must be one with a T(x), {', '.join(usable)}; got {model.method!r}."
+        )
+    names = ("auto", *networks.NAMES)
+    if not isinstance(model.network, str) or (
+        model.network not in names and ":" not in model.network
+    ):
+        raise ValueError(
+            f"network must be one of {', '.join(names)}, or package.module:function; got "
+            f"{model.network!r}."
+        )
+    _check_whole("n_parts", model.n_parts, 1, MAX_PARTS)
+    if model.max_epochs is not None:
+        _check_whole("max_epochs", model.max_epochs, 1)
+    share = model.validation_fraction
+    if share is not None and not (isinstance(share, _NUMBERS) and 0 < share < 1):
+        raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
+    _check_extractor(model.feature_extractor)
+    check_flag_share(model.flag_share)
+    if isinstance(model.random_state, (*_NUMBERS, str)):
+        _check_whole("random_state", model.random_state, 0, MAX_SEED)
+    chosen_device(model.device)
+    check_progress(model.progress)
+
+
+def check_folds(folds: Any, rows: int | None = None) -> None:
+    """Raise for a number of folds that cannot work, with any rows or with so many."""
+    most = "" if rows is None else f" to the {rows} rows"
+    least = "at least 2" if rows is None else "from 2"
+    if not isinstance(folds, _WHOLE) or folds < 0 or folds == 1 or (rows and folds > rows):
+        raise ValueError(f"cross_fit must be 0 or {least}{most}; got {folds}.")
+
+
+def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    if isinstance(value, _WHOLE) and value >= least and (most is None or value <= most):
+        return
+    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise ValueError(f"{name} must be a whole number {wanted}; got {value!r}.")
+
+
+def _check_extractor(extractor: Any) -> None:
+    if extractor is None or callable(extractor):
+        return
+    if not isinstance(extractor, (str, os.PathLike)):
+        raise ValueError(
+            "feature_extractor must be a function or a file of weights; got "
+            f"{type(extractor).__name__}."
+        )
+    if not os.path.isfile(extractor):
+        raise ValueError(
+            f"feature_extractor must be a function or a file of weights; {extractor} is no file."
+        )

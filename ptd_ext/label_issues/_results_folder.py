@@ -1,0 +1,58 @@
+"""The folder that `ptd-ext labels` writes to: claimed first, and finished once its table is there.
+
+The table of labels is written last. A folder with a lock and without that table was left by a
+command that was killed, and is taken over; any other folder that is not empty is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ptd_ext.utils.atomic_files import is_leftover
+from ptd_ext.utils.claimed_folders import LOCK, claim
+
+__all__ = ["REPORT", "TABLE", "cleaned_name", "results_folder"]
+
+TABLE = "labels.csv"
+REPORT = "report.html"
+_CLEANED = ("cleaned.csv", "cleaned.tsv", "cleaned.parquet", "cleaned.npz")
+
+
+def cleaned_name(data: Path) -> str:
+    """The name of the cleaned copy of a file or a folder."""
+    return f"cleaned{'.csv' if data.is_dir() else data.suffix.lower()}"
+
+
+@contextmanager
+def results_folder(out: Path) -> Iterator[None]:
+    """Hold the folder for this process, which may write its results there.
+
+    Raises where the folder is in use, cannot be written to, or holds anything but the leftovers of
+    a command that was killed; those are removed.
+    """
+    _check(out)  # before anything is written there
+    with claim(out):
+        _check(out)  # another process may have finished in the meantime
+        for name in (REPORT, *_CLEANED):
+            (out / name).unlink(missing_ok=True)
+        yield
+
+
+def _check(out: Path) -> None:
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise FileExistsError(f"{out} is a file, and must be a folder. Give another --out.")
+    names = {path.name for path in out.iterdir()}
+    if TABLE in names:
+        raise FileExistsError(
+            f"{out} holds results already; nothing is overwritten. Give another --out, or remove "
+            "it."
+        )
+    others = {name for name in names if not is_leftover(name)} - {LOCK, REPORT, *_CLEANED}
+    if names and (others or LOCK not in names):
+        raise FileExistsError(
+            f"{out} is there already, and not empty; nothing is overwritten. Give another --out."
+        )

@@ -1,0 +1,174 @@
+"""`ptd-ext labels` with settings and files that cannot work: a sentence before any training."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from label_issues.command_cases import labels, refused, two_clouds
+
+from ptd_ext.label_issues import _training
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+
+
+@pytest.fixture
+def table(tmp_path):
+    two_clouds().to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Makes training a failure of the test."""
+
+    def train(*_, **__):
+        raise AssertionError("training began")
+
+    monkeypatch.setattr(_training._InMemory, "train", train)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--device", "nope"], "--device must be auto, cpu, cuda or cuda:1; got 'nope'"),
+        (["--device", "meta"], "--device is meta, which this torch cannot use"),
+        (["--image-size", 1_000_000], "--image-size must be from 1 to 1024; got 1000000"),
+        (["--image-size", 0], "--image-size must be from 1 to 1024; got 0"),
+        (["--seed", 2**70], f"--seed must be a whole number from 0 to {2**63 - 2**10}; got"),
+        (["--seed", -1], "--seed must be a whole number from 0"),
+        (["--features", "none.pt"], "--features must be a function or a file of weights; none.pt"),
+        (["--features", __file__], "--features takes images"),
+        (["--flag-share", "nan"], "--flag-share must be finite and not negative; got nan"),
+        (["--flag-share", -1], "--flag-share must be finite and not negative; got -1"),
+        (["--cross-fit", 1], "--cross-fit must be 0 or at least 2; got 1"),
+        (["--cross-fit", -3], "--cross-fit must be 0 or at least 2; got -3"),
+        (["--cross-fit", 10_000], "--cross-fit must be 0 or from 2 to the 80 rows; got 10000"),
+        (["--parts", 0], "--parts must be a whole number from 1 to 256; got 0"),
+        (["--validation", 2], "--validation must be more than 0 and less than 1; got 2"),
+        (["--text", "side"], "--text must name another column than the labels, 'side'"),
+    ],
+)
+def test_settings_are_checked_before_the_training(table, untrained, capsys, arguments, sentence):
+    assert sentence in refused(capsys, table, "--label", "side", *arguments)
+    assert not table.with_name("data-labels").exists()
+
+
+def test_folders_are_checked_before_the_training(table, untrained, capsys):
+    under = ["--label", "side", "--out", table / "below"]
+    assert "could not be written: Not a directory" in refused(capsys, table, *under)
+    assert "is a file" in refused(capsys, table, "--label", "side", "--out", table)
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path, capsys):
+    """The second one would be learned from: it may be a copy of the labels."""
+    path = tmp_path / "data.csv"
+    frame = two_clouds()
+    frame["copy"] = frame["side"]
+    frame.to_csv(path, index=False, header=["width", "height", "side", "side"])
+    assert "has 2 columns named 'side'" in refused(capsys, path, "--label", "side")
+    frame.to_csv(path, index=False, header=["width", "width", "side", "copy"])
+    left_out = ["--label", "side", "--leave-out", "width"]
+    assert "has 2 columns named 'width'" in refused(capsys, path, *left_out)
+
+
+def test_a_label_of_ten_million_characters(tmp_path, untrained, capsys):
+    frame = two_clouds()
+    frame.loc[3, "side"] = "x" * 10_000_000
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    said = refused(capsys, tmp_path / "data.csv", "--label", "side")
+    assert "a label of 10,000,000 characters in row 3" in said
+
+
+def test_missing_labels_are_named(tmp_path, untrained, capsys):
+    frame = two_clouds()
+    frame.loc[5, "side"] = "NA"
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    said = refused(capsys, tmp_path / "data.csv", "--label", "side")
+    assert "no label in row 5: 'NA' stands for a missing one" in said
+
+
+def test_rows_with_more_cells_than_names(tmp_path, untrained, capsys):
+    (tmp_path / "data.csv").write_text("a,b\n" + "1,2,3\n" * 9)
+    said = refused(capsys, tmp_path / "data.csv", "--label", "b")
+    assert "rows have more cells than its first line has names" in said
+
+
+def test_parts_of_a_data_set_are_no_classes(tmp_path, untrained, capsys):
+    image = pytest.importorskip("PIL.Image")
+    for name in ("train/cat", "train/dog", "test/cat", "test/dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / "1.png")
+    assert "test and train look like parts" in refused(capsys, tmp_path / "photos")
+
+
+def test_a_column_called_self(tmp_path):
+    frame = two_clouds().rename(columns={"side": "self"})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    labels(tmp_path / "data.csv", "--label", "self", "--relabel")
+    assert "self" in pandas.read_csv(tmp_path / "data-labels" / "cleaned.csv")
+
+
+def test_arrays_of_any_name_are_copied(tmp_path, capsys):
+    """NumPy's savez has arguments of these names; objects are copied and never unpickled."""
+    frame = two_clouds()
+    rows, sides = frame[["width", "height"]].to_numpy(), frame["side"].to_numpy(dtype=str)
+    path, ids = tmp_path / "rows.npz", np.arange(80) + 2**62
+    others = {"file": np.arange(3), "allow_pickle": np.eye(2)}
+    np.savez(path, x=rows, y=sides, ids=ids, notes=np.array(["a", 1], dtype=object))
+    with zipfile.ZipFile(path, "a") as archive:
+        for name, array in others.items():
+            content = io.BytesIO()
+            np.save(content, array)
+            archive.writestr(f"{name}.npy", content.getvalue())
+    labels(path, "--drop")
+    found = pandas.read_csv(tmp_path / "rows-labels" / "labels.csv")
+    assert found["id"].tolist() == ids.tolist()
+    cleaned = np.load(tmp_path / "rows-labels" / "cleaned.npz", allow_pickle=True)
+    kept = ~found["is_label_issue"].to_numpy()
+    assert 0 < kept.sum() < 80
+    assert cleaned["ids"].tolist() == ids[kept].tolist()
+    assert cleaned["y"].tolist() == sides[kept].tolist()
+    assert cleaned["notes"].tolist() == ["a", 1]
+    for name, array in others.items():
+        np.testing.assert_array_equal(cleaned[name], array)
+
+
+def test_cells_of_a_copy_stay_as_they_are_written(tmp_path):
+    frame = two_clouds()
+    frame["side"] = frame["side"].map({"left": "007", "right": "=1+1"})
+    lines = ["code,width,side,code,note"]
+    for row in frame.itertuples():
+        lines.append(f'01,{row.width:.3f}0,{row.side},2.50,"a, ""b"""')
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
+    labels(tmp_path / "data.csv", "--label", "side", "--relabel")
+    out = tmp_path / "data-labels"
+    found = pandas.read_csv(out / "labels.csv", dtype=str)
+    assert found["given_label"].tolist() == frame["side"].tolist()
+    assert (found["is_label_issue"] == "True").any()
+    copied = (out / "cleaned.csv").read_text().splitlines()
+    assert copied[0] == lines[0]
+    for before, after, label in zip(lines[1:], copied[1:], found["suggested_label"], strict=True):
+        cells = before.split(",")
+        cells[2] = label
+        assert after == ",".join(cells)
+
+
+def test_a_column_of_row_numbers_is_not_learned_from(tmp_path, capsys):
+    """pandas writes one by default, and it tells the classes apart where rows are sorted."""
+    two_clouds().to_csv(tmp_path / "data.csv")
+    labels(tmp_path / "data.csv", "--label", "side")
+    assert "holds row numbers: it is not learned from" in capsys.readouterr().out
+
+
+def test_names_of_files_that_are_no_text(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for kind in (b"a\xff", b"b"):
+        folder = tmp_path / "photos" / kind.decode("utf-8", "surrogateescape")
+        folder.mkdir(parents=True)
+        for each in range(6):
+            image.new("RGB", (8, 8), 20 * each).save(folder / f"{each}.png")
+    labels(tmp_path / "photos", "--image-size", 8)
+    table = (tmp_path / "photos-labels" / "labels.csv").read_bytes()
+    assert b"\na\xff/3.png,a\xff," in table

@@ -1,0 +1,81 @@
+"""The folder of `ptd-ext labels`: claimed by one process, taken over from one that was killed."""
+
+import os
+
+import pytest
+from label_issues.command_cases import labels, refused, two_clouds
+
+pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+
+from ptd_ext.label_issues import command
+from ptd_ext.utils import claimed_folders
+
+
+@pytest.fixture
+def table(tmp_path):
+    two_clouds().to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+def test_the_folder_of_a_killed_command_is_taken_over(table, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    labels(table, "--label", "side", "--out", whole)
+    broken.mkdir()
+    for name in (".lock", "report.html", "cleaned.tsv", ".report.html.abcd1234.part"):
+        (broken / name).write_text("left")
+    labels(table, "--label", "side", "--out", broken)
+    assert sorted(os.listdir(broken)) == [".lock", "labels.csv", "report.html"]
+    for name in ("labels.csv", "report.html"):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ([".lock", "labels.csv"], "holds results already; nothing is overwritten"),
+        (["report.html"], "is there already, and not empty"),
+        ([".lock", "report.html", "thesis.tex"], "is there already, and not empty"),
+    ],
+)
+def test_other_folders_stay_as_they_are(table, tmp_path, capsys, names, sentence):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in names:
+        (out / name).write_text("mine")
+    assert sentence in refused(capsys, table, "--label", "side", "--out", out)
+    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(names, "mine")
+
+
+def test_an_error_leaves_no_folder(table, capsys):
+    refused(capsys, table, "--label", "colour")
+    assert not table.with_name("data-labels").exists()
+
+
+def test_two_commands_in_one_folder(table, tmp_path, capsys, monkeypatch):
+    """The second one starts when the first has claimed the folder, and has written nothing."""
+    out, real = tmp_path / "out", command.read_own_data
+
+    def second_one(*arguments, **options):
+        monkeypatch.setattr(command, "read_own_data", real)
+        with monkeypatch.context() as patch:
+            patch.setattr(claimed_folders, "_claimed", set())
+            said = refused(capsys, table, "--label", "side", "--out", out)
+            assert "is in use: another process writes there" in said
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(command, "read_own_data", second_one)
+    labels(table, "--label", "side", "--out", out)
+    assert (out / "labels.csv").exists()
+
+
+@pytest.mark.parametrize("place", [".", "../here"])
+def test_the_folder_one_stands_in(tmp_path, monkeypatch, place):
+    image = pytest.importorskip("PIL.Image")
+    for kind in ("a", "b"):
+        (tmp_path / "here" / kind).mkdir(parents=True)
+        for each in range(6):
+            image.new("RGB", (8, 8), 20 * each).save(tmp_path / "here" / kind / f"{each}.png")
+    monkeypatch.chdir(tmp_path / "here")
+    labels(place, "--image-size", 8)
+    assert (tmp_path / "here-labels" / "labels.csv").exists()
