@@ -1,7 +1,9 @@
 """Trains through T(x) in a plain loop: scikit-learn's digits, 40 % of the labels wrong.
 
-`python examples/drop_in_loss.py` prints the clean test accuracy of cross entropy and of PTD.
+`python examples/drop_in_loss.py [SEED]` prints the clean test accuracy of cross entropy and of PTD.
 """
+
+import sys
 
 import torch
 from sklearn.datasets import load_digits
@@ -10,9 +12,10 @@ from torch.nn.functional import cross_entropy
 
 import ptd_ext
 
-torch.manual_seed(0)
+seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+torch.manual_seed(seed)
 pixels, labels = load_digits(return_X_y=True)
-noise = ptd_ext.instance_dependent_noise(pixels, labels, 0.4, seed=0)
+noise = ptd_ext.instance_dependent_noise(pixels, labels, 0.4, seed=seed)
 images, clean = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(labels)
 order = torch.randperm(len(images))
 train, test = order[:-360], order[-360:]
@@ -42,7 +45,7 @@ with torch.no_grad():
     features = plain[0](images[train])
     posteriors = plain(images[train]).softmax(1)
 
-weights = ptd_ext.SimplexNMF(n_parts=10, random_state=0).fit_transform(features)
+weights = ptd_ext.SimplexNMF(n_parts=10, random_state=seed).fit_transform(features)
 anchors = ptd_ext.find_anchors(posteriors)
 parts = ptd_ext.fit_part_transitions(weights, posteriors, anchors).parts
 
