@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["CLEARLY", "chance_warning"]
+__all__ = ["CLEARLY", "FEW_ROWS", "chance_warning", "labels_follow_rows"]
 
 CLEARLY = 2.0  # standard errors by which one thing must be better than another
+FEW_ROWS = 2000  # with more, a tenth of them, held out, is enough to tell
+_PERMUTATIONS = 99  # the best of all by chance: one time in a hundred
+_SMALLEST = 1e-30  # of a sum that is divided by
 
 
 def chance_warning(model: str, accuracy: float, codes: Tensor, rows: int) -> str | None:
@@ -29,3 +32,44 @@ def chance_warning(model: str, accuracy: float, codes: Tensor, rows: int) -> str
         "flagged, since a model at chance says nothing of single labels. Try better features, "
         "more rows or another model."
     )
+
+
+@torch.no_grad()
+def labels_follow_rows(inputs: Tensor, codes: Tensor) -> bool:
+    """Whether a linear model says more of labels it was not fitted to than of labels shuffled.
+
+    With few rows the held-out ones are too few to tell a good model of very noisy labels from one
+    at chance; this test uses all rows. The statistic is the mean over the rows of what a ridge
+    regression of one-hot labels, fitted to all other rows, predicts at the row's own label. It has
+    to be larger than for every one of 99 permutations of the labels.
+
+    Args:
+        inputs: encoded rows, [N, …].
+        codes: class indices of the given labels, [N].
+    """
+    if not 2 < len(codes) <= FEW_ROWS:
+        return False
+    smoother = without_own_row(inputs.flatten(1))
+
+    def mean_prediction(labels: Tensor) -> float:
+        predicted = smoother @ torch.nn.functional.one_hot(labels).double()
+        return predicted.gather(1, labels[:, None]).mean().item()
+
+    found, generator = mean_prediction(codes), torch.Generator().manual_seed(0)
+    orders = (torch.randperm(len(codes), generator=generator) for _ in range(_PERMUTATIONS))
+    return all(found > mean_prediction(codes[order]) for order in orders)
+
+
+def without_own_row(rows: Tensor) -> Tensor:
+    """The matrix that takes labels Y to the prediction for each row by the others, [N, N].
+
+    A ridge regression predicts HY, and with row i left out (HY − hᵢᵢY)ᵢ / (1 − hᵢᵢ).
+    """
+    rows = rows - rows.mean(0)
+    # Directions of less than ten times the mean variance hardly count: with few rows they mislead.
+    penalty = 10 * rows.double().square().sum() / rows.shape[1]
+    gram = (rows @ rows.T).double()
+    ridge = gram + penalty.clamp(min=_SMALLEST) * torch.eye(len(rows), dtype=gram.dtype)
+    hat = torch.linalg.solve(ridge, gram) + 1 / len(rows)
+    own = hat.diagonal().clone()
+    return hat.fill_diagonal_(0.0) / (1 - own)[:, None]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._chance import CLEARLY, chance_warning
+from ptd_ext.label_issues._chance import CLEARLY, chance_warning, labels_follow_rows
 from ptd_ext.label_issues._features import extract_features
 from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
 from ptd_ext.label_issues._labels import encode_labels
@@ -173,7 +173,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.network_name_ = " and ".join(member.name for member in self.members_)
         said = judge_rows(self.members_, inputs, codes)
         several = len(said.parts) > len(chosen)
-        trusted, doubts, facts = self._judgement(chosen[0], codes, len(split[1]))
+        trusted, doubts, facts = self._judgement(chosen[0], inputs, codes, len(split[1]))
         self.label_issues_ = judge(
             said.posterior.float().numpy(), labels, said.transition.double().numpy(),
             joint=said.joint.double().numpy(), ids=row_ids(X, len(inputs)),
@@ -264,11 +264,13 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return extract_features(X, self.feature_extractor)
 
     def _judgement(
-        self, best: Trained, codes: Tensor, held_out: int
+        self, best: Trained, inputs: Tensor, codes: Tensor, held_out: int
     ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
         """Check that the warm-up is clearly better than chance; if not, also return a warning."""
         accuracy = best.warm_up_accuracy
         warning = chance_warning("The network", accuracy, codes, held_out)
+        if warning is not None and labels_follow_rows(inputs, codes):
+            warning = None
         facts = {
             "rows": f"{len(codes):,}",
             "classes": f"{len(self.classes_)}",

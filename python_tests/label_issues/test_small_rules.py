@@ -9,6 +9,7 @@ import torch
 
 import ptd_ext
 from ptd_ext.label_issues import _features
+from ptd_ext.label_issues._chance import labels_follow_rows, without_own_row
 from ptd_ext.label_issues._samples import png_of
 from ptd_ext.label_issues._training import _held_out_likelihood, split_rows
 from ptd_ext.label_issues.report.matrices import _entry
@@ -68,3 +69,43 @@ def test_pictures_of_floats_are_scaled_to_all_shades():
         found = np.asarray(image.open(io.BytesIO(png_of(pixels))))
         found = found[:: len(found) // 64, :: len(found) // 64]
         np.testing.assert_allclose(found[..., 0].astype(int), expected[0].astype(int), atol=1)
+
+
+def test_few_rows_of_very_noisy_labels_are_told_from_chance():
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(100, 3, generator=generator)
+    wrong = torch.rand(100, generator=generator) < 0.3
+    labels = (rows[:, 0] > 0) ^ wrong
+    assert labels_follow_rows(rows, labels.long())
+    assert labels_follow_rows(rows.view(100, 3, 1, 1), labels.long())
+    assert not labels_follow_rows(rows[:, 1:], labels.long())
+    assert not labels_follow_rows(torch.ones(100, 3), labels.long())
+    shuffled = [torch.randperm(100, generator=generator) for _ in range(100)]
+    assert sum(labels_follow_rows(rows, labels[order].long()) for order in shuffled) <= 5
+
+
+def test_a_label_is_not_predicted_by_itself():
+    """A model that was fitted to the row would explain any label of as many columns as rows."""
+    generator = torch.Generator().manual_seed(0)
+    rows, labels = torch.randn(40, 40, generator=generator), torch.arange(40) % 2
+    assert not labels_follow_rows(rows, labels)
+
+
+def test_predictions_without_a_row_are_those_of_a_fit_without_it():
+    """The statistic is the mean of leave-one-out predictions, fitted one by one."""
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(12, 2, generator=generator).double()
+    labels = torch.tensor([0, 1] * 6)
+    centred = rows - rows.mean(0)
+    penalty = 10 * centred.square().sum() / 2
+    expected = 0.0
+    for row in range(12):
+        others = torch.arange(12) != row
+        mean, one_hot = centred[others].mean(0), torch.eye(2).double()[labels[others]]
+        x = centred[others] - mean
+        slopes = torch.linalg.solve(x.T @ x + penalty * torch.eye(2), x.T @ one_hot)
+        expected += (one_hot.mean(0) + (centred[row] - mean) @ slopes)[labels[row]].item() / 12
+    without = without_own_row(rows)
+    predicted = without @ torch.eye(2).double()[labels]
+    found = predicted.gather(1, labels[:, None]).mean().item()
+    assert found == pytest.approx(expected)

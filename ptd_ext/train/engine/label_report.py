@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.label_issues._chance import chance_warning
+from ptd_ext.label_issues._chance import FEW_ROWS, chance_warning, labels_follow_rows
 from ptd_ext.label_issues._issue_files import write_issues
 from ptd_ext.label_issues._labels import GivenLabels
 from ptd_ext.label_issues._members import expected_joint
@@ -103,12 +103,23 @@ def _doubts(trainer: Trainer, t: TransitionEstimate, codes: Tensor) -> tuple[boo
     if accuracy is not None:
         held_out = len(problem.validation_labels)
         chance = chance_warning("The warmed-up network", accuracy.item(), codes, held_out)
-    if chance is not None:
+    if chance is not None and not _labels_follow_rows(problem):
         return False, (chance,)
     prior = codes.bincount(minlength=problem.classes) if t.class_prior is None else t.class_prior
     sizes = len(problem.train_labels), t.weights.cpu()
     found = summarise(t.parts.cpu(), prior.cpu(), *sizes, names=problem.class_names)
     return True, tuple(text[:1].upper() + text[1:] for text in found.doubts)
+
+
+def _labels_follow_rows(problem: Problem) -> bool:
+    """The test of small tables; of larger ones and of images, held-out samples tell."""
+    labels = torch.cat([problem.train_labels, problem.validation_labels])
+    table = len(problem.sample_shape) == 1 and problem.embedding is None
+    if not table or len(labels) > FEW_ROWS:
+        return False
+    parts = (problem.train, problem.validation)
+    rows = [part.fetch(torch.arange(len(part), device=part.device), part.device) for part in parts]
+    return labels_follow_rows(torch.cat(rows).cpu(), labels.cpu())
 
 
 def _facts(trainer: Trainer, count: int) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """labels.csv and report.html of a run: every row of the caller's data, under its own id."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -12,7 +13,9 @@ from ptd_ext import load_run, pairwise_noise
 from ptd_ext.cli import main
 from ptd_ext.label_issues.findings import COLUMNS
 from ptd_ext.train.config.presets import resolve
+from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.label_report import _labels_follow_rows
 
 pytest.importorskip("sklearn")
 
@@ -172,3 +175,14 @@ def test_the_simplest_network_that_does(tmp_path, capsys, curved, network):
     # A finished or stopped run goes on with its network, without another trial.
     main([*command, "--out", str(tmp_path / "run"), "--resume"])
     assert "is taken" not in capsys.readouterr().out
+
+
+def test_labels_of_a_small_table_that_follow_its_rows_are_not_at_chance(own):
+    """All rows tell, in the order of their labels; images are left out."""
+    values = {"dataset": "npz", "data": str(own[0]), "network": "linear"}
+    problem = load_problem(resolve(values, {}))
+    assert _labels_follow_rows(problem)
+    names = ("train_labels", "validation_labels")
+    others = {name: getattr(problem, name).flip(0) for name in names}
+    assert not _labels_follow_rows(dataclasses.replace(problem, **others))
+    assert not _labels_follow_rows(dataclasses.replace(problem, sample_shape=torch.Size([1, 2, 4])))
