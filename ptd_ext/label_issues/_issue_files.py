@@ -14,6 +14,7 @@ from ptd_ext.label_issues._labels import array_of
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.rates import Interval, NoiseRate
 from ptd_ext.utils import tensor_files
+from ptd_ext.utils.bounded_files import reason
 
 __all__ = ["read_issues", "write_issues"]
 
@@ -21,6 +22,7 @@ _KIND = "label issues"
 _ARRAYS = ("posterior", "label_quality", "is_label_issue", "suggested_probability", "transition")
 _NEEDED = (*_ARRAYS, "given", "suggested", "rates")
 _PLAIN = (bool, int, str)
+_FLOATS = (torch.float32, torch.float64)
 
 
 def write_issues(found: LabelIssues, path: str | os.PathLike[str]) -> None:
@@ -57,24 +59,29 @@ def read_issues(path: str | os.PathLike[str]) -> LabelIssues:
     tensors, about = tensor_files.read(path, _KIND, _NEEDED)
     try:
         return _restore(tensors, about)
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
-        raise ValueError(f"{path} holds no usable label issues: {error}") from None
+    except KeyError as error:
+        raise ValueError(f"{path} holds no usable label issues: it lacks {error}.") from None
+    except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"{path} holds no usable label issues: {reason(error)}.") from None
 
 
 def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
-    classes = array_of(list(about["classes"]))
+    classes = _classes(about["classes"])
+    rows = len(tensors["given"]) if tensors["given"].dim() == 1 else 0
+    _check_tensors(tensors, rows, len(classes))
+    _check_words(about)
     given, suggested = tensors["given"].numpy(), tensors["suggested"].numpy()
     rates = [Interval(*row) for row in tensors["rates"].tolist()]
-    shape = list(tensors["posterior"].shape)
-    if shape != [len(given), len(classes)] or len(rates) != len(classes) + 1:
-        raise ValueError(f"probabilities {shape} of {len(given)} rows, {len(classes)} classes.")
     arrays: dict[str, Any] = {
         name: tensors[name].numpy()
         for name in (*_ARRAYS, "parts", "part_shares")
         if name in tensors
     }
+    ids = _ids_from_tensors(tensors)
+    if len(ids) != rows:
+        raise ValueError(f"ids must be of {rows} rows; there are {len(ids)}")
     return LabelIssues(
-        ids=_ids_from_tensors(tensors),
+        ids=ids,
         given_label=classes[given],
         suggested_label=classes[suggested],
         classes=classes,
@@ -85,6 +92,52 @@ def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
         curves=about["curves"],
         **arrays,
     )
+
+
+def _classes(given: Any) -> NDArray[Any]:
+    kinds = {type(label) for label in given} if isinstance(given, list) else set()
+    if not kinds or not kinds <= set(_PLAIN) or len(kinds) > 1:
+        raise ValueError("classes must be whole numbers or texts")
+    return array_of(given)
+
+
+def _check_tensors(tensors: dict[str, Tensor], rows: int, classes: int) -> None:
+    """Raise unless the tensors are of so many rows and classes, and of the types written."""
+    parts = len(tensors["parts"]) if "parts" in tensors and tensors["parts"].dim() else 0
+    square = (classes, classes)
+    wanted = {
+        "posterior": ((rows, classes), _FLOATS),
+        "label_quality": ((rows,), _FLOATS),
+        "is_label_issue": ((rows,), (torch.bool,)),
+        "suggested_probability": ((rows,), _FLOATS),
+        "transition": (square, _FLOATS),
+        "given": ((rows,), (torch.int64,)),
+        "suggested": ((rows,), (torch.int64,)),
+        "rates": ((classes + 1, 3), (torch.float64,)),
+        "parts": ((parts, *square), _FLOATS),
+        "part_shares": ((parts,), _FLOATS),
+    }
+    for name, (shape, dtypes) in wanted.items():
+        tensor = tensors.get(name)
+        if tensor is not None and (tensor.shape != shape or tensor.dtype not in dtypes):
+            raise ValueError(
+                f"{name} must be {list(shape)} of {' or '.join(map(str, dtypes))}; it is "
+                f"{tensor.dtype} {list(tensor.shape)}"
+            )
+    for name in ("given", "suggested"):
+        if rows and not 0 <= tensors[name].min() <= tensors[name].max() < classes:
+            raise ValueError(f"{name} must be 0 to {classes - 1}; it is not")
+
+
+def _check_words(about: dict[str, Any]) -> None:
+    texts = about["warnings"]
+    if not (isinstance(texts, list) and all(isinstance(text, str) for text in texts)):
+        raise ValueError("warnings must be a list of texts")
+    for name in ("facts", "curves"):
+        if not isinstance(about[name], dict):
+            raise ValueError(f"{name} must have names and values")
+    if not all(isinstance(values, list) for values in about["curves"].values()):
+        raise ValueError("curves must be lists of numbers")
 
 
 def _ids_as_tensors(ids: NDArray[Any]) -> dict[str, Tensor]:
@@ -99,8 +152,12 @@ def _ids_as_tensors(ids: NDArray[Any]) -> dict[str, Tensor]:
 
 def _ids_from_tensors(tensors: dict[str, Tensor]) -> NDArray[Any]:
     if "ids" in tensors:
+        if tensors["ids"].dim() != 1:
+            raise ValueError("ids must be a list")
         return tensors["ids"].numpy()
     blob, ends = tensors["id_bytes"].numpy().tobytes(), tensors["id_ends"].tolist()
     starts = [0, *ends[:-1]]
+    if not all(start <= end <= len(blob) for start, end in zip(starts, ends, strict=True)):
+        raise ValueError("the ends of its ids must rise")
     texts = [os.fsdecode(blob[start:end]) for start, end in zip(starts, ends, strict=True)]
     return np.array(texts, dtype=object)

@@ -119,7 +119,7 @@ def neighbour_transition(
         if change < _SETTLED:
             break
     posterior = torch.cat([_posterior(part, transition, prior) for part in count.split(_BLOCK)])
-    rate = (prior * (1 - transition.diagonal())).sum().item()
+    rate = (prior * (1 - transition.diagonal())).sum().clamp(0, 1).item()
     return NeighbourTransition(transition.float(), prior.float(), rate, posterior, agreement, done)
 
 

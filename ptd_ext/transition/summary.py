@@ -85,5 +85,5 @@ def summarise(
                 f"often as {name} "
                 f"({other[label]:.2f} and {diagonal[label]:.2f}); the two may be confused."
             )
-    rate = (prior * (1 - diagonal)).sum().item()
+    rate = (prior * (1 - diagonal)).sum().clamp(0, 1).item()
     return TransitionSummary(rate, diagonal.float(), prior.float(), variation, tuple(doubts))

@@ -1,10 +1,13 @@
 """Runs cases in a forked child with limits on its memory and time, restarting it when it dies."""
 
+import contextlib
+import ctypes
 import faulthandler
 import json
 import os
 import resource
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ MEGABYTE = 1 << 20
 # Waiting for a loaded machine is not a fault, so processor time is what counts; the clock is for
 # a child that sleeps.
 _PATIENCE = 60
+_M_ARENA_MAX = -8  # of malloc.h
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,10 @@ def _work(
     status = 1
     faulthandler.disable()  # a crash is an outcome here, and reported as one
     torch.set_num_threads(1)  # a fork has none of its parent's threads, and would wait for them
+    # Threads that decode images would each map a stack of 8 MB, and 64 MB to allocate from.
+    threading.stack_size(1 << 18)
+    with contextlib.suppress(AttributeError):  # glibc alone has it
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     try:
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()

@@ -1,5 +1,6 @@
 """Small real files of every reader, how each is loaded, and where damage goes."""
 
+import contextlib
 import functools
 import gzip
 import io
@@ -24,12 +25,18 @@ from ptd_ext.label_issues._inputs import InputEncoder
 from ptd_ext.label_issues._labels import encode_labels
 from ptd_ext.label_issues.tables import read_own_data
 from ptd_ext.train import data
+from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config, write_settings
+from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.engine.placement import Placement
 from ptd_ext.train.networks.weights import load_weights
+from ptd_ext.utils.distributed import Ranks
 
 RANDOM = np.random.default_rng(0)
 LABELS = [3, 1, 4, 1, 5, 9]
+SEALED = tuple(f"{name}.safetensors" for name in ("model", "transition", "labels"))
+CPU = Placement(torch.device("cpu"), Ranks())
 
 
 @dataclass
@@ -206,6 +213,34 @@ def load_classifier(root: Path) -> None:
     found.transition(rows)
 
 
+@functools.cache
+def finished_run() -> dict[str, bytes]:
+    """The files of a run that load_run reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        rows = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)).numpy()
+        np.savez(root / "d.npz", x=rows, y=np.array(["no", "yes"])[np.arange(80) % 2])
+        quick = {"warm_up_epochs": 1, "posterior_epochs": 1, "epochs": 1, "parts": 2}
+        given = {"dataset": "npz", "data": str(root / "d.npz"), "method": "PTD-F", **quick}
+        given |= {"network": "linear", "threads": 1, "progress": False}
+        with contextlib.redirect_stdout(io.StringIO()):
+            train(resolve(given, {}), root / "run", CPU)
+        names = ("settings.toml", "result.json", "model", "transition", "labels")
+        names = (name if "." in name else f"{name}.safetensors" for name in names)
+        return {name: (root / "run" / name).read_bytes() for name in names}
+
+
+def load_finished(root: Path) -> None:
+    """All of a run: what it predicts, T(x), and its findings."""
+    run = ptd_ext.load_run(root)
+    rows = np.zeros((2, 3), np.float32)
+    assert run.predict(rows).shape == (2,)
+    assert run.transition(rows).shape == (2, 2, 2)
+    found = run.label_issues
+    assert len(found) == len(found.given_label)
+    str(found)
+
+
 def human(content: bytes, name: str, **options: Any) -> Reader:
     rows = RANDOM.integers(0, 256, (6, 3073), dtype=np.uint8)
     rows[:, 0] = LABELS
@@ -317,7 +352,10 @@ def readers() -> dict[str, Reader]:
             lambda r: own(r / "d.npz"),
             within=zipped,
         ),
+        "own images": Reader(images(), lambda r: own(r, image_size=8)),
         "classifier": Reader({"c": classifier()}, load_classifier, within=sealed),
+        "run": Reader(finished_run(), load_finished, SEALED, sealed),
+        "run's words": Reader(finished_run(), load_finished, ("settings.toml", "result.json")),
         "transition": Reader(
             {"t": saved(lambda path: transition().save(path))},
             lambda r: ptd_ext.PartTransition.load(r / "t"),

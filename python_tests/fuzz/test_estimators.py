@@ -212,7 +212,8 @@ def test_transition_em(seed, samples, classes, dtype, kind, rate, scale, held, w
 @cases(12)
 @given(
     SEED, st.integers(1, 30), st.integers(1, 6), st.sampled_from([2, 3, 7]), st.integers(1, 4),
-    LABEL_KINDS, st.sampled_from([0.0, 1e-12, 1.0, 1e12]), st.sampled_from([0.1, 3.0, 1e4]),
+    LABEL_KINDS, st.sampled_from([0.0, 1e-300, 1e-30, 1e-12, 1.0, 1e12, 1e29, 1e300]),
+    st.sampled_from([0.1, 3.0, 1e4]),
 )  # fmt: skip
 def test_fit_learned_parts(seed, samples, size, classes, parts, kind, scale, sharp):
     features = numbers(seed, samples, size, scale=scale)
@@ -234,7 +235,8 @@ def test_fit_learned_parts(seed, samples, size, classes, parts, kind, scale, sha
 @cases(30)
 @given(
     SEED, st.integers(1, 40), st.integers(1, 6), st.sampled_from([2, 3, 7]), DTYPES, LABEL_KINDS,
-    st.integers(1, 6), st.sampled_from([0.0, 1e-30, 1.0, 1e4]), st.booleans(),
+    st.integers(1, 6), st.sampled_from([0.0, 1e-300, 1e-40, 1e-30, 1.0, 1e4, 1e30, 1e300]),
+    st.booleans(),
 )  # fmt: skip
 def test_neighbour_transition(seed, samples, size, classes, dtype, kind, k, scale, same):
     features = numbers(seed, samples, size, dtype=dtype, scale=scale)

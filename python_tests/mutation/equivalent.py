@@ -20,6 +20,12 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
     ("cpu/simplex/simplex_least_squares_cpu.cpp", "const Ranges ranges(", "", DIVISION),
     ("cpu/matrix/noisy_posterior_cpu.cpp", "const Ranges ranges(", "", DIVISION),
     ("matrix/posterior_with_slack.cu", "uniform[n] = uniform_mass", "", "all lanes have the sum"),
+    (
+        "simplex/simplex_weights.cu",
+        "const bool stalled = risen",
+        " < ",
+        "a step of length zero leads nowhere, however often it is tried",
+    ),
     ("simplex/row_threads.cuh", "index < kShortRowEntries", " <= ", "beyond the length of the row"),
     ("common/reductions.cuh", "float max_of(float a, float b)", "", "a name; double serves float"),
     ("noise/_logits.py", "rows.split(max(1, 4 * _BLOCK", "", "how many rows are read at once"),

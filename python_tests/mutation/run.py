@@ -220,6 +220,8 @@ def main() -> None:
             area, why = AREAS[name], reason(mutant)
             if name not in tried:
                 tried.add(name)
+                if area.compiled and not copy.build():  # the last mutant is still there
+                    sys.exit("The sources do not build as they are.")
                 passed, first = copy.test_area(area, given.slow)
                 if not passed:  # every mutant would seem to be killed
                     sys.exit(f"The tests of {name} fail on the sources as they are: {first}.")

@@ -31,6 +31,8 @@ def test_is_the_function(module, function, options, weights):
     arguments = (inputs.logits, labels, inputs.weights)
     expected = function(*arguments, inputs.parts, **options, **common)
     assert torch.equal(loss(*arguments), expected)
+    assert loss.slack is None  # without revision there is nothing to learn
+    assert not list(loss.parameters())
 
 
 @each_module

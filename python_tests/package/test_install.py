@@ -107,6 +107,13 @@ def test_info_names_the_cuda_architectures(build, text):
     assert text in info.report({**info.collect(), "build": _C.build_info() | build})
 
 
+@pytest.mark.parametrize(("devices", "text"), [([], "none"), (["V100", "H100"], "V100, H100")])
+def test_info_names_the_gpus(devices, text):
+    found = info.collect()
+    report = info.report({**found, "running": found["running"] | {"cuda_devices": devices}})
+    assert report.endswith(f"CUDA devices  {text}")
+
+
 def test_too_old_torch_at_import(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     with pytest.raises(ImportError, match=r"needs torch 2\.10 or newer, but torch 2\.9\.1\+cpu is"):

@@ -146,13 +146,13 @@ def test_folders_without_a_finished_run(folder, damage, sentence):
         load_run(folder)
 
 
-def forge(folder, changes=(), **about):
-    """Write model.safetensors again, with a checksum that fits; None takes something out."""
-    path = folder / "model.safetensors"
-    tensors, before = tensor_files.read(path, KIND, ())
+def forge(folder, changes=(), file="model.safetensors", kind=KIND, **about):
+    """Write a file again, with a checksum that fits; None takes something out."""
+    path = folder / file
+    tensors, before = tensor_files.read(path, kind, ())
     tensors |= {n: c(tensors.get(n)) if callable(c) else c for n, c in dict(changes).items()}
     found = [{n: v for n, v in all_.items() if v is not None} for all_ in (tensors, before | about)]
-    tensor_files.write(path, KIND, *found)
+    tensor_files.write(path, kind, *found)
 
 
 WEIGHT = "network.fc.weight"
@@ -267,6 +267,29 @@ def test_words_that_the_network_does_not_know(folder):
 def test_damaged_findings(folder):
     flip(folder / "labels.safetensors")
     with pytest.raises(ValueError, match="do not have the checksum"):
+        _ = load_run(folder).label_issues
+
+
+@pytest.mark.parametrize(
+    ("changes", "about", "sentence"),
+    [
+        ({"given": lambda t: t + 4}, {}, "given must be 0 to 3"),
+        ({"suggested": lambda t: t - 4}, {}, "suggested must be 0 to 3"),
+        ({"posterior": lambda t: t[:, :3]}, {}, r"posterior must be \[700, 4\] .*\[700, 3\]"),
+        ({"is_label_issue": lambda t: t.long()}, {}, "is_label_issue must be .*torch.int64"),
+        ({"transition": lambda t: t.half()}, {}, "transition must be .*torch.float16"),
+        ({"rates": lambda t: t[:2]}, {}, r"rates must be \[5, 3\]"),
+        ({"ids": lambda t: t[:9]}, {}, "ids must be of 700 rows; there are 9"),
+        ({}, {"classes": [0, 1, "2", 3]}, "classes must be whole numbers or texts"),
+        ({}, {"classes": None}, "it lacks 'classes'"),
+        ({}, {"warnings": "none"}, "warnings must be a list of texts"),
+        ({}, {"curves": {"loss": 3}}, "curves must be lists of numbers"),
+        ({}, {"facts": []}, "facts must have names and values"),
+    ],
+)
+def test_forged_findings(folder, changes, about, sentence):
+    forge(folder, changes, "labels.safetensors", "label issues", **about)
+    with pytest.raises(ValueError, match=rf"labels\.safetensors holds no usable .*{sentence}.*\.$"):
         _ = load_run(folder).label_issues
 
 

@@ -31,6 +31,14 @@ def test_summary_of_parts_whose_weights_are_not_known():
     assert summarise(parts, 7 * torch.ones(3), 3000).noise_rate == pytest.approx(0.3)
 
 
+def test_a_rate_is_at_most_one():
+    """Shares of a class prior may sum to a little more, by rounding."""
+    for classes in range(2, 60):
+        wrong = (1 - torch.eye(classes)) / (classes - 1)
+        prior = torch.rand(classes, generator=torch.Generator().manual_seed(classes))
+        assert summarise(wrong[None], prior, 1000).noise_rate <= 1
+
+
 @pytest.mark.parametrize(("error", "rate"), [(0.6, 0.5), (0.44, 0.42), (0.3, 0.3)])
 def test_rate_is_the_mean_of_anchors_and_validation_error(error, rate):
     """Where held-out labels are missed less often than anchors say, they set the rate."""

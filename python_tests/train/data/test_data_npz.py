@@ -6,8 +6,10 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from training_cases import quick_settings
 
 from ptd_ext.train import data
+from ptd_ext.train.data.problem import load_problem
 
 RANDOM = np.random.default_rng(0)
 
@@ -183,3 +185,17 @@ def test_texts_that_are_no_characters(tmp_path):
             archive.writestr(name, content)
     with pytest.raises(ValueError, match="bytes that are no characters"):
         data.load("npz", path)
+
+
+def test_two_samples_are_enough_to_train_on(tmp_path):
+    path = tmp_path / "few.npz"
+    for samples in (3, 2):
+        np.savez(
+            path, x=np.eye(samples, 4), y=np.arange(samples) % 2, x_test=np.eye(2, 4), y_test=[0, 1]
+        )
+        settings = quick_settings(path, "CE", noise="none", validation=0.3)
+        if samples == 3:
+            assert load_problem(settings).train_size == 2
+            continue
+        with pytest.raises(ValueError, match="too few samples to train on: 1 and 1 of 2"):
+            load_problem(settings)

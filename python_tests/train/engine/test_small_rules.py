@@ -4,7 +4,6 @@ import io
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from training_cases import CPU, quick_settings, write_clusters
@@ -53,20 +52,6 @@ def test_a_problem_moves_its_labels_and_if_it_fits_its_samples(tmp_path):
         assert moved.train_labels.device == moved.test_labels.device == meta
         assert (moved.train.stored.device == meta) is resident
         assert problem.train.stored.device.type == "cpu"
-
-
-def test_two_samples_are_enough_to_train_on(tmp_path):
-    path = tmp_path / "few.npz"
-    for samples in (3, 2):
-        np.savez(
-            path, x=np.eye(samples, 4), y=np.arange(samples) % 2, x_test=np.eye(2, 4), y_test=[0, 1]
-        )
-        settings = quick_settings(path, "CE", noise="none", validation=0.3)
-        if samples == 3:
-            assert load_problem(settings).train_size == 2
-            continue
-        with pytest.raises(ValueError, match="too few samples to train on: 1 and 1 of 2"):
-            load_problem(settings)
 
 
 def test_the_loss_of_an_epoch_is_that_of_its_samples(tmp_path):
