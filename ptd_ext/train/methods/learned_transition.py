@@ -20,6 +20,8 @@ from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transit
 
 __all__ = ["Counting", "ThroughLearned", "ThroughNeighbours"]
 
+_VANISHED = 1e-30  # below it no gate could tell features apart
+
 
 class ThroughNeighbours(Through):
     """Train through one matrix from the labels of neighbours."""
@@ -156,7 +158,7 @@ class ThroughLearned(Through):
         held_out = context.predict(network, "validation", features=True)
         size = len(train.logits)
         fit = fit_learned_parts(
-            torch.cat([train.features, held_out.features]),
+            _without_vanished(torch.cat([train.features, held_out.features])),
             torch.cat([train.logits, held_out.logits]).softmax(-1),
             torch.cat([problem.train_labels, problem.validation_labels]),
             transition=context.outputs.estimated().parts[0],
@@ -174,6 +176,11 @@ class ThroughLearned(Through):
         return TransitionEstimate(
             fit.weights[:size], fit.weights[size:], fit.parts, class_prior=fit.class_prior, **gate
         )
+
+
+def _without_vanished(features: Tensor) -> Tensor:
+    """Features with zeros where weight decay has left next to nothing of them."""
+    return features.masked_fill(features.abs() < _VANISHED, 0.0)
 
 
 def _neighbours(context: StageContext) -> NeighbourTransition:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from training_cases import CPU, quick_settings, write_clusters
 
-from ptd_ext import PartTransition
+from ptd_ext import PartTransition, fit_learned_parts
 from ptd_ext.train.engine.experiment import train
+from ptd_ext.train.methods.learned_transition import _without_vanished
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +54,16 @@ def test_learned_parts(clusters, tmp_path, capsys, method):
     # The test part, whose labels no noise was put on, is not judged.
     assert [int(row["id"]) for row in rows] == list(range(700))
     assert all(0 <= float(row["label_quality"]) <= 1 for row in rows)
+
+
+def test_features_that_weight_decay_has_left_nothing_of_are_zeros():
+    """The parts are then learned without them, or one matrix is kept."""
+    features = 1e-32 * torch.rand(60, 4)
+    with pytest.raises(ValueError, match="features must be of a size"):
+        fit_learned_parts(features, torch.rand(60, 3).softmax(1), torch.arange(60) % 3)
+    zeros = _without_vanished(features)
+    assert not zeros.any()
+    found = fit_learned_parts(zeros, torch.rand(60, 3).softmax(1), torch.arange(60) % 3)
+    assert found.parts.isfinite().all()
+    kept = torch.tensor([[0.0, -2.0, 1e-20, 1e-31]])
+    assert _without_vanished(kept).tolist() == torch.tensor([[0.0, -2.0, 1e-20, 0.0]]).tolist()
