@@ -19,7 +19,6 @@ __all__ = [
 ]
 
 _MANY_ROWS = 2000  # with which both estimates of the rate count alike
-_MOST_PER_DOUBT = 1.25  # largest estimate in units of the mean doubt of rows trained on
 _QUANTILE = 1.959963984540054  # of the normal distribution, for an interval of 95 %
 
 
@@ -79,9 +78,7 @@ def noise_rate(
     trusts labels that it was trained on too much, the more the fewer they are, and that mean is too
     low. The rate that its T(x) expects of the rows, whatever their labels are, is free of that, but
     a model with errors of its own takes them for noise, however many rows there are. With `joint`
-    the estimate therefore goes over from this rate to that mean as the rows become many. It stays
-    below 1.25 times that mean: a few hundred rows of many classes leave a model with errors that
-    would more than double the rate.
+    the estimate therefore goes over from this rate to that mean as the rows become many.
 
     Args:
         label_quality: P(true label = given label | x, given label), [N].
@@ -96,10 +93,7 @@ def noise_rate(
     if joint is not None:
         named = joint.sum(0)
         right = np.divide(joint.diagonal(), named, out=np.ones(classes), where=named > 0)
-        most = _MOST_PER_DOUBT * (counts @ shares)
         shares += (1 - right - shares) / (1 + len(given) / _MANY_ROWS)
-        if (wrong := counts @ shares) > most:
-            shares *= most / wrong
     overall = float(counts @ shares / len(given)) if len(given) else math.nan
     return NoiseRate(
         wilson_interval(overall, len(given)),
