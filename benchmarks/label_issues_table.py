@@ -10,6 +10,7 @@ import numpy as np
 OURS = "ptd_ext"
 CROSS_FITTED = "ptd_ext cross_fit=5"
 CLEANLAB = ("cleanlab", "CleanLearning")
+SHUFFLED = "shuffled"
 KEYS = ("data", "noise", "rate", "seed")
 
 Row = dict[str, str]
@@ -23,6 +24,8 @@ def table(rows: list[Row]) -> str:
         " as given | s |",
         "|---" * 17 + "|",
     ]
+    shuffled = [row for row in rows if row["noise"] == SHUFFLED]
+    rows = [row for row in rows if row["noise"] != SHUFFLED]
     mine = [row for row in rows if row["method"] == OURS]
     peers = {(*_key(row), row["method"]): row for row in rows}
     for data, noise in dict.fromkeys((row["data"], row["noise"]) for row in mine):
@@ -41,7 +44,7 @@ def table(rows: list[Row]) -> str:
         texts += [mean(f) for f in ("rate_error", "accuracy_dropped", "accuracy_relabelled")]
         texts += [mean("accuracy_given"), f"{float(mean('cpu_seconds')):.0f}"]
         lines.append("| " + " | ".join(texts) + " |")
-    return "\n".join([*lines, "", *_targets(rows)])
+    return "\n".join([*lines, "", *_targets(rows), *_at_chance(shuffled)])
 
 
 def _targets(rows: list[Row]) -> Iterable[str]:
@@ -68,6 +71,9 @@ def _targets(rows: list[Row]) -> Iterable[str]:
     runs = [r for r in rows if r["method"] == OURS]
     near = [r for r in runs if abs(float(r["flagged_per_wrong"]) - 1) <= 0.25]
     yield f"flags within a quarter of the wrong rows: {len(near)} of {len(runs)} runs"
+    flags = {c: mean(c, OURS, "flagged_per_wrong") for c in cells if OURS in cells[c]}
+    far = {" ".join(cell): f"{value:.2f}" for cell, value in flags.items() if abs(value - 1) > 0.25}
+    yield f"  by means over seeds {len(flags) - len(far)} of {len(flags)}, not in {far}"
     for field in ("suggestion_right", "flagged_and_right"):
         right = [c for c in both if mean(c, OURS, field) >= best(c, "suggestion_right")]
         yield f"{field} at least cleanlab's predicted class: {len(right)} of {len(both)}"
@@ -77,6 +83,14 @@ def _targets(rows: list[Row]) -> Iterable[str]:
         fields = ("average_precision", "flagged_per_wrong", "rate_error", "cpu_seconds")
         values = [f"{f} {statistics.mean(float(row[f]) for row in mine):.3f}" for f in fields]
         yield f"{method} over {len(mine)} runs: {', '.join(values)}"
+
+
+def _at_chance(rows: list[Row]) -> Iterable[str]:
+    """How often labels that say nothing of the rows give a list."""
+    for method in dict.fromkeys(row["method"] for row in rows):
+        flags = [float(row["flagged_per_wrong"]) for row in rows if row["method"] == method]
+        some = sum(share > 0 for share in flags)
+        yield f"labels shuffled: {method} flags rows in {some} of {len(flags)} runs"
 
 
 def _key(row: Row) -> tuple[str, ...]:
