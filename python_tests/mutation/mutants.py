@@ -45,6 +45,10 @@ NO_BEHAVIOUR = re.compile(
 )
 
 
+class LineRemovedError(ValueError):
+    """The line of a mutant is not in its file any more."""
+
+
 @dataclass(frozen=True)
 class Mutant:
     file: str
@@ -58,7 +62,10 @@ class Mutant:
     def apply(self, root: Path) -> None:
         path = root / self.file
         lines = path.read_text().splitlines(keepends=True)
-        at = [i for i, text in enumerate(lines) if text.strip() == self.line][self.number]
+        equal = [i for i, text in enumerate(lines) if text.strip() == self.line]
+        if len(equal) <= self.number:
+            raise LineRemovedError(f"{self.file} has no line {self.line!r} any more.")
+        at = equal[self.number]
         start = len(lines[at]) - len(lines[at].lstrip()) + self.column
         end = start + len(self.before)
         if lines[at][start:end] != self.before:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from areas import AREAS, Area
 from equivalent import EQUIVALENT
-from mutants import Mutant, choose
+from mutants import LineRemovedError, Mutant, choose
 
 import ptd_ext
 
@@ -115,6 +115,8 @@ class Copy:
             if "CompileError" in first:
                 return "does not compile", ""
             return ("survived", "") if passed else ("killed", first)
+        except LineRemovedError:
+            return "line removed", ""
         finally:
             path.write_text(kept)
 
