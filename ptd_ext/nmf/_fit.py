@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.nmf._data import Rows
-from ptd_ext.nmf._init import initial_parts, sample_rows
+from ptd_ext.nmf._init import NOT_FINITE, initial_parts, sample_rows
 from ptd_ext.nmf._updates import Effort, Sums, squared_error, weight_sweep
 from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
@@ -95,7 +95,7 @@ class Fit:
         )
         self._spread = self._ranks.sum_(spread)
         if not self._spread.isfinite():
-            raise ValueError("X holds NaN or infinity.")
+            raise ValueError(NOT_FINITE)
         sums = sums.over(self._ranks)
         self.objectives.append(self._objective(sums, self.parts))
         self._accept(sums, self._best_parts(sums))

@@ -8,8 +8,9 @@ from torch import Tensor
 from ptd_ext.nmf._data import Rows
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["initial_parts", "sample_rows"]
+__all__ = ["NOT_FINITE", "initial_parts", "sample_rows"]
 
+NOT_FINITE = "X holds NaN or infinity, or numbers whose squares are not finite: scale it."
 _SAMPLE_PER_PART, _LARGEST_SAMPLE = 64, 4096
 
 
@@ -32,8 +33,8 @@ def sample_rows(rows: Rows, ranks: Ranks, n_parts: int, seed: int) -> Tensor:
     if mine.any():
         sample[mine.to(rows.device)] = rows.take(chosen[mine] - begin).double()
     sample = ranks.sum_(sample).cpu()
-    if not sample.isfinite().all():
-        raise ValueError("X holds NaN or infinity.")
+    if not sample.square().sum().isfinite():
+        raise ValueError(NOT_FINITE)
     return sample
 
 

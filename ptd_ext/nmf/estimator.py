@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from ptd_ext.nmf._data import Rows, open_rows
 from ptd_ext.nmf._fit import Fit, FitOptions
-from ptd_ext.nmf._init import initial_parts, sample_rows
+from ptd_ext.nmf._init import NOT_FINITE, initial_parts, sample_rows
 from ptd_ext.nmf._updates import Effort, Sums, weight_problem, weight_sweep
 from ptd_ext.ops.devices import check_device
 from ptd_ext.utils.distributed import Ranks
@@ -131,7 +132,7 @@ class SimplexNMF(Params):
                 products = x @ matrix
                 # A value that is not finite makes its row's products so, and these are fewer.
                 if not products.isfinite().all():
-                    raise ValueError("X holds NaN or infinity.")
+                    raise ValueError(NOT_FINITE)
                 weights.append(problem.solve(products[None], None, *effort)[0])
         return rows.like_data(torch.cat(weights) if weights else parts.new_empty(0, self.n_parts))
 
@@ -167,7 +168,7 @@ class SimplexNMF(Params):
             sums, _ = weight_sweep(rows, parts, weights, self._final_effort())
         sums = sums.over(ranks)
         if not sums.hx.isfinite().all():
-            raise ValueError("X holds NaN or infinity.")
+            raise ValueError(NOT_FINITE)
         if self._sums is not None:
             sums = sums + Sums(*(self.forget_factor * old.to(rows.device) for old in self._sums))
         self._keep(rows, sums.best_parts(parts, self.compactness)[0], sums)
@@ -231,6 +232,9 @@ class SimplexNMF(Params):
         return Effort(self.transform_steps, self.weight_tol)
 
     def _check_params(self) -> None:
+        for name in ("n_parts", "max_iter", "n_init", "inner_steps", "transform_steps"):
+            if not isinstance(getattr(self, name), Integral):
+                raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}.")
         if not 1 <= self.n_parts <= _MOST_PARTS:
             raise ValueError(f"n_parts must be 1 to {_MOST_PARTS}; got {self.n_parts}.")
         for name in ("max_iter", "n_init", "inner_steps", "transform_steps"):

@@ -17,10 +17,12 @@ import torch
 from torch import Tensor
 
 from ptd_ext.transition.posteriors import Posteriors
+from ptd_ext.utils.arguments import whole_number
 from ptd_ext.utils.ids import positions
 
 __all__ = ["Anchors", "class_transition", "find_anchors"]
 
+_MOST_LEVELS = 1 << 20  # percentiles to choose an anchor at
 _SPARE = 1.25  # so many times the candidates wanted are held before the least are dropped
 
 
@@ -79,7 +81,7 @@ def find_anchors(
     """
     if rule not in ("band", "percentile", "argmax"):
         raise ValueError(f'rule must be "band", "percentile" or "argmax"; got {rule!r}.')
-    low, high = band
+    low, high = band if len(band) == 2 else (math.nan, math.nan)
     if not 0 <= low <= high <= 100:
         raise ValueError(f"band must be two rising percentiles from 0 to 100; got {band}.")
     if count is None:
@@ -88,8 +90,7 @@ def find_anchors(
                 'count must be given with rule="percentile": one anchor per part is usual.'
             )
         count = 1000 if rule == "band" else 1
-    if count < 1:
-        raise ValueError(f"count must be at least 1; got {count}.")
+    count = whole_number(count, "count", most=_MOST_LEVELS if rule == "percentile" else None)
     posteriors = Posteriors(noisy_posterior, ids)
     if len(posteriors) == 0:
         raise ValueError("noisy_posterior must have at least one sample; got none.")

@@ -10,6 +10,7 @@ diagonal is held at a rate that is known beforehand, and only the off-diagonal s
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from ptd_ext.transition.barrier import ClassBarrier, ClassPrior
 from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.summary import TransitionSummary, summarise
 from ptd_ext.utils.arguments import whole_number
-from ptd_ext.utils.ids import as_labels
+from ptd_ext.utils.ids import as_labels, as_tensor
 
 __all__ = ["TransitionEM"]
 
@@ -225,7 +226,7 @@ def _off_diagonal(base: Any, classes: int) -> Tensor:
     uniform = torch.full((classes, classes), 1 / (classes - 1)).fill_diagonal_(0.0)
     if base is None:
         return uniform
-    base = torch.as_tensor(base).detach().float().cpu()
+    base = as_tensor(base, "base").float().cpu()
     if base.shape != (classes, classes):
         raise ValueError(f"base must be [{classes}, {classes}]; got {list(base.shape)}.")
     if not (base.isfinite().all() and (base >= 0).all()):
@@ -236,8 +237,8 @@ def _off_diagonal(base: Any, classes: int) -> Tensor:
 
 
 def _held_rate(noise_rate: float, classes: int) -> float:
-    if not 0 <= noise_rate <= 1:
-        raise ValueError(f"noise_rate must be from 0 to 1; got {noise_rate}.")
+    if not isinstance(noise_rate, (Real, Tensor)) or not 0 <= noise_rate <= 1:
+        raise ValueError(f"noise_rate must be from 0 to 1; got {noise_rate!r}.")
     if classes == 2 and noise_rate >= 0.5:
         raise ValueError(
             "noise_rate must be less than 0.5 for 2 classes, as otherwise the other label is as "

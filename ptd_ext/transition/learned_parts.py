@@ -20,7 +20,7 @@ from ptd_ext.transition.model import PartTransition
 from ptd_ext.transition.posteriors import combine_posteriors
 from ptd_ext.transition.summary import TransitionSummary, summarise
 from ptd_ext.utils.arguments import not_negative, whole_number
-from ptd_ext.utils.ids import as_labels, as_rows
+from ptd_ext.utils.ids import as_labels, as_rows, as_tensor
 
 __all__ = ["LearnedParts", "fit_learned_parts"]
 
@@ -228,7 +228,7 @@ def _check_size(features: Tensor) -> None:
 
 def _held_out(given: Any, samples: int, generator: torch.Generator) -> Tensor:
     if not isinstance(given, Real):
-        mask = torch.as_tensor(given).cpu()
+        mask = as_tensor(given, "held_out").cpu()
         if mask.shape != (samples,) or mask.dtype is not torch.bool:
             raise ValueError(
                 f"held_out must be a share or a bool mask [{samples}]; got {mask.dtype} "
@@ -250,7 +250,7 @@ def _start(given: Any, logits: Tensor, labels: Tensor) -> Tensor:
     """The class-dependent matrix given, or that of the largest likelihood with g as it is."""
     classes = logits.shape[1]
     if given is not None:
-        start = torch.as_tensor(given).detach().float()
+        start = as_tensor(given, "transition").float()
         if start.shape != (classes, classes):
             raise ValueError(f"transition must be [{classes}, {classes}]; got {list(start.shape)}.")
         sums = start.sum(1)

@@ -14,6 +14,7 @@ from ptd_ext.ops.simplex import simplex_weights
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.plot import image_grid, new_axes
 from ptd_ext.utils import tensor_files as files
+from ptd_ext.utils.ids import as_tensor
 
 __all__ = ["PartTransition"]
 
@@ -48,10 +49,10 @@ class PartTransition:
         gate: LinearGate | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
-        self.parts = torch.as_tensor(parts).detach()
+        self.parts = as_tensor(parts, "parts")
         basis = getattr(basis, "components_", basis)
-        self.basis = None if basis is None else torch.as_tensor(basis).detach()
-        self.slack = None if slack is None else torch.as_tensor(slack).detach()
+        self.basis = None if basis is None else as_tensor(basis, "basis")
+        self.slack = None if slack is None else as_tensor(slack, "slack")
         self.gate = gate
         self.about = dict(about or {})
         _check_gate(self.parts, self.basis, gate)
@@ -80,7 +81,9 @@ class PartTransition:
             raise ValueError(
                 "weights need a basis or a gate: this PartTransition was made without one."
             )
-        features = torch.as_tensor(features).detach()
+        features = as_tensor(features, "features")
+        if not features.is_floating_point():
+            raise TypeError(f"features must be floating-point; got {features.dtype}.")
         if features.dim() != 2 or features.shape[1] != size:
             raise ValueError(f"features must be [N, {size}]; got {list(features.shape)}.")
         if self.basis is not None:
@@ -94,6 +97,7 @@ class PartTransition:
             weights = self.weights(features)
         elif features is not None or weights is None:
             raise ValueError("matrix takes features or weights, one of them.")
+        weights = as_tensor(weights, "weights")
         if weights.dim() != 2 or weights.shape[1] != self.n_parts:
             raise ValueError(f"weights must be [N, {self.n_parts}]; got {list(weights.shape)}.")
         return functional.transition_matrix(weights, self.parts, self.slack)
@@ -179,6 +183,8 @@ def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
 def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate | None) -> None:
     if gate is None:
         return
+    if not isinstance(gate, LinearGate):
+        raise TypeError(f"gate must be a LinearGate; got {type(gate).__name__}.")
     if basis is not None:
         raise ValueError("PartTransition takes a basis or a gate, not both.")
     if len(gate.weight) != len(parts):

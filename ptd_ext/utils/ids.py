@@ -11,10 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["as_ids", "as_labels", "as_rows", "positions"]
+from ptd_ext.utils.arguments import whole_number
+from ptd_ext.utils.bounded_files import shortened
+
+__all__ = ["as_ids", "as_labels", "as_rows", "as_tensor", "positions"]
 
 MAX_CLASSES = 1 << 15  # a matrix [C, C] of float32 then takes 4 GiB
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def as_tensor(values: Any, name: str) -> Tensor:
+    """A tensor without a gradient, of whatever holds numbers."""
+    try:
+        return torch.as_tensor(values).detach()
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(
+            f"{name} must be a tensor, an array or a list of numbers; got "
+            f"{shortened(repr(values))}."
+        ) from None
 
 
 def as_ids(ids: Any, samples: int, device: torch.device) -> Tensor:
@@ -39,12 +53,11 @@ def as_labels(labels: Any, classes: int | None) -> tuple[Tensor, int]:
     if labels.dim() != 1:
         raise ValueError(f"labels must be [N]; got {list(labels.shape)}.")
     largest = int(labels.max()) if len(labels) else -1
-    if classes is None:
-        classes = largest + 1
+    classes = largest + 1 if classes is None else whole_number(classes, "classes", least=0)
     if classes > MAX_CLASSES:
         raise ValueError(
             f"classes must be at most {MAX_CLASSES:,}; got {classes:,}, and the largest label is "
-            f"{largest:,}. Number the classes 0, 1, 2, …"
+            f"{largest:,}. Number the classes from 0 on."
         )
     if classes < 2:
         raise ValueError(f"classes must be at least 2 for a label to be wrong; got {classes}.")
@@ -56,7 +69,7 @@ def as_labels(labels: Any, classes: int | None) -> tuple[Tensor, int]:
 
 def as_rows(rows: Any, name: str, columns: str = "C") -> Tensor:
     """A finite floating-point tensor [N, columns]."""
-    rows = torch.as_tensor(rows).detach()
+    rows = as_tensor(rows, name)
     if rows.dim() != 2:
         raise ValueError(f"{name} must be [N, {columns}]; got {list(rows.shape)}.")
     if not rows.shape[1]:
@@ -93,7 +106,7 @@ def positions(
 
 
 def _whole_numbers(values: Any, name: str) -> Tensor:
-    values = torch.as_tensor(values).detach()
+    values = as_tensor(values, name)
     if values.dtype not in _INTEGERS and values.numel():
         raise TypeError(f"{name} must be whole numbers; got {values.dtype}.")
     return values.long()

@@ -204,3 +204,19 @@ def test_bad_anchors():
         ptd_ext.class_transition(POSTERIOR, [[0], [1, 1000], [3], [2]])
     with pytest.raises(TypeError, match=r"posteriors must be floating-point; got torch.int64"):
         ptd_ext.find_anchors(torch.ones(3, 3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"count": 1.5}, r"count must be a whole number; got 1\.5"),
+        (
+            {"rule": "percentile", "count": 10**12},
+            "count must be at most 1048576; got 1000000000000",
+        ),
+        ({"band": (97,)}, r"band must be two rising percentiles from 0 to 100; got \(97,\)"),
+    ],
+)
+def test_counts_and_bands_that_are_none(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ptd_ext.find_anchors(torch.rand(50, 3).softmax(1), **options)

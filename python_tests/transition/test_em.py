@@ -202,6 +202,21 @@ def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
         ptd_ext.TransitionEM(labels, rate, **options)
 
 
+@pytest.mark.parametrize(
+    ("labels", "options", "sentence"),
+    [
+        (None, {}, "labels must be a tensor, an array or a list of numbers; got None"),
+        (["a", "b"], {}, r"labels must be a tensor, .*; got \['a', 'b'\]"),
+        ([0, 1, 2], {"base": "flat"}, "base must be a tensor, .*; got 'flat'"),
+        ([0, 1, 2], {"noise_rate": "0.3"}, "noise_rate must be from 0 to 1; got '0.3'"),
+        ([0, 1, 2], {"classes": 3.5}, "classes must be a whole number; got 3.5"),
+    ],
+)
+def test_arguments_that_are_no_numbers(labels, options, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        ptd_ext.TransitionEM(labels, **{"noise_rate": 0.3, **options})
+
+
 def test_bad_logits_get_a_sentence():
     em = ptd_ext.TransitionEM([0, 1, 2], 0.3)
     with pytest.raises(TypeError, match=r"logits must be a torch.Tensor; got numpy.ndarray"):

@@ -143,6 +143,12 @@ def test_bad_arguments_get_a_sentence(arguments, options, sentence):
         ptd_ext.fit_learned_parts(*arguments, **options)
 
 
+@pytest.mark.parametrize("name", ["held_out", "transition"])
+def test_arguments_that_are_no_numbers(name):
+    with pytest.raises(TypeError, match=f"{name} must be a tensor, an array or a list of numbers"):
+        ptd_ext.fit_learned_parts(FEATURES, POSTERIOR, LABELS, **{name: "none"})
+
+
 def test_gate_is_penalised_unless_told_otherwise():
     features, posterior, noisy, average, _ = varying_noise(3000)
     sizes = [

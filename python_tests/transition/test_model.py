@@ -91,6 +91,18 @@ def test_a_file_of_parts_that_are_no_probabilities(factor, tmp_path):
         ptd_ext.PartTransition.load(tmp_path / "t")
 
 
+def test_arguments_that_are_no_numbers():
+    for arguments in (("x",), (None,), (PARTS, "x"), (PARTS, BASIS, "x")):
+        with pytest.raises(TypeError, match="must be a tensor, an array or a list of numbers; got"):
+            ptd_ext.PartTransition(*arguments)
+    with pytest.raises(TypeError, match="gate must be a LinearGate; got str"):
+        ptd_ext.PartTransition(PARTS, gate="x")
+    with pytest.raises(TypeError, match=r"features must be floating-point; got torch\.int64"):
+        LEARNED.weights(torch.ones(2, 12, dtype=torch.int64))
+    found = LEARNED.matrix(weights=WEIGHTS.numpy())
+    assert torch.equal(found, LEARNED.matrix(weights=WEIGHTS))
+
+
 def test_types_of_eight_bits():
     """torch computes nothing with them, not even their smallest entry."""
     parts = torch.eye(3).expand(2, 3, 3).to(torch.float8_e4m3fn)

@@ -18,6 +18,7 @@ from fuzz.limited import MEGABYTE, run_one
 
 from ptd_ext.train import data
 from ptd_ext.train.config.toml import read_config
+from ptd_ext.train.data.sets.word_vectors import _from_npy
 from ptd_ext.train.networks.weights import load_weights
 
 BATCH = np.zeros((2, 3072), np.uint8)
@@ -187,6 +188,13 @@ def test_an_array_that_inflates_a_thousandfold(tmp_path):
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("y.npy", npy_start((0,), "<i8"))
     check(lambda: data.load("npz", path), r"d\.npz declares 1,342,\d+,\d+ bytes in a file of")
+
+
+def test_word_vectors_with_an_endless_header(tmp_path):
+    """Version 2 of the format has four bytes for the length of the header."""
+    (tmp_path / "v.words").write_text("the\n")
+    (tmp_path / "v.npy").write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\x7f{")
+    check(lambda: _from_npy(tmp_path / "v.npy", {"the": 1}), "in version .* of the format")
 
 
 def test_a_deflated_file_of_torch(tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
 from ptd_ext.utils.bounded_files import MAX_BYTES, ContentError, read_bytes, reading, shortened
 
-__all__ = ["read_npy", "read_npz"]
+__all__ = ["map_npy", "read_npy", "read_npz"]
 
 _MAX_HEADER = 1 << 10
 _LAST_CHARACTER = 0x10FFFF
@@ -55,6 +55,17 @@ def read_npy(path: Path, limit: int = MAX_BYTES) -> np.ndarray:
     """The array of a .npy file."""
     with reading(path, "a .npy file"):
         return _array(bytearray(read_bytes(path, limit)), "the array")
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """The array of a .npy file as a memory map, which allocates nothing."""
+    with reading(path, "a .npy file"):
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            shape, column_major, kind, start = _header(file, size, "the array")
+        if 0 in shape:  # nothing to map
+            return np.empty(shape, kind)
+        return np.memmap(path, kind, "r", start, shape, "F" if column_major else "C")
 
 
 def _array(data: bytearray, name: str, texts: bool = False) -> np.ndarray:

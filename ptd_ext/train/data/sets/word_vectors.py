@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ptd_ext.train.data.formats.npy import map_npy
 from ptd_ext.train.data.locate import MissingFileError, folders
 from ptd_ext.utils.bounded_files import read_lines, reading
 
@@ -138,9 +139,7 @@ def _rows_of(
     path: Path, listed: Path, names: Sequence[str], words: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """Return rows of a .npy file by name; if a name occurs twice, its first row counts."""
-    # A memory map allocates nothing, whatever size a damaged header claims.
-    with reading(path, "a .npy file"):
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    rows = map_npy(path)
     if rows.ndim != 2 or len(rows) != len(names) or rows.dtype.kind != "f":
         raise ValueError(
             f"{path} must have a row for each of the {len(names):,} words in {listed}; "
