@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -28,12 +27,11 @@ from ptd_ext.train.engine.trained_model import MODEL, TRANSITION
 from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.train.model_file import ModelFile, NetworkFactory, read_model
 from ptd_ext.transition.model import PartTransition
-from ptd_ext.utils.bounded_files import read_bytes, reason, shortened
+from ptd_ext.utils.bounded_files import read_json, reason, shortened
 
 __all__ = ["TrainedRun", "load_run"]
 
 _ROWS = 512  # predicted at once
-_MAX_RESULT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -218,11 +216,7 @@ def _read_words(folder: Path) -> tuple[Settings, dict[str, Any]]:
             f"the run in {folder} is not finished: there is no result.json. Continue it with "
             f"ptd-ext train --out {folder} --resume"
         )
-    content = read_bytes(path, _MAX_RESULT)
-    try:
-        result = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged, it is not JSON ({reason(error)}).") from None
+    result = read_json(path)
     if not isinstance(result, dict):
         raise ValueError(f"{path} must hold the result of a run; it holds something else.")
     return settings, result

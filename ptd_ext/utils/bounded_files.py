@@ -8,6 +8,7 @@ damaged contents the same form.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ __all__ = [
     "ContentError",
     "check_size",
     "read_bytes",
+    "read_json",
     "read_lines",
     "read_stream",
     "reading",
@@ -79,6 +81,15 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
         if file.read(1):
             raise ValueError(f"{path} must not grow while it is read; it did.")
     return content
+
+
+def read_json(path: str | os.PathLike[str], limit: int = 1 << 20) -> Any:
+    """The document of a JSON file of at most `limit` bytes."""
+    content = read_bytes(path, limit)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged, it is not JSON ({reason(error)}).") from None
 
 
 def read_lines(

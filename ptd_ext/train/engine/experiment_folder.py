@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.data.problem import Problem
 from ptd_ext.train.engine.checkpoint import digest
+from ptd_ext.utils.bounded_files import read_json
 from ptd_ext.utils.distributed import Ranks
 
 __all__ = ["check_folder", "new_folder", "read_finished", "result_name"]
@@ -67,9 +67,9 @@ def read_finished(path: Path, problem: Problem) -> dict[str, Any] | None:
         return None
     again = "Delete it, and --resume goes on from the checkpoint."
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{path} is damaged, it is not JSON ({error}). {again}") from None
+        raise ValueError(f"{error} {again}") from None
     if not isinstance(result, dict):
         raise ValueError(
             f"{path} must hold the result of a run; it holds a {type(result).__name__}. {again}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ptd_ext.train.config.toml import read_config
 from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.train.reproduce.grid import DATA_SETS, Cell, only_where
 from ptd_ext.train.reproduce.statistics import Summary, summarise
+from ptd_ext.utils.bounded_files import read_json
 
 __all__ = ["Result", "Results", "read_result", "read_results"]
 
@@ -103,11 +103,11 @@ def read_result(folder: Path) -> Result:
     """Read the result of a finished run; raises ValueError if it is missing or damaged."""
     path = folder / "result.json"
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
     except FileNotFoundError:
         raise ValueError(f"{path} was not written") from None
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read ({error})") from None
+        raise ValueError(str(error).removesuffix(".")) from None
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds a {type(values).__name__}, not the result of a run")
     accuracy = values.get("test_accuracy")

@@ -154,6 +154,8 @@ def test_a_table_does_not_mix_data(tmp_path, monkeypatch, capsys):
         ("[]", "holds a list"),
         ("", "is damaged, it is not JSON"),
         ('{"test_accuracy": 12.0', "is damaged, it is not JSON"),
+        ("[" * 100_000, "is damaged, it is not JSON"),
+        (" " * 2**20 + "{}", "declares 1,048,578 bytes, more than the 1,048,576"),
         ('{"test_accuracy": NaN, "test_accuracy_last": 1}', "a number test_accuracy; got nan"),
         ('{"test_accuracy": 1, "test_accuracy_last": 1}', "fingerprint was None"),
     ],

@@ -50,7 +50,8 @@ def test_success_without_a_result_is_a_failure(table):
     [
         ('{"test_accuracy": null}', "has no test accuracy"),
         ('{"test_accuracy": NaN}', "has no test accuracy"),
-        ("{", "cannot be read (Expecting property name"),
+        ("{", "is damaged, it is not JSON (Expecting property name"),
+        ("[" * 100_000, "is damaged, it is not JSON (maximum recursion depth"),
     ],
 )
 def test_a_broken_result_is_left_out_of_the_table(table, text, problem):
