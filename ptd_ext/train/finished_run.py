@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ptd_ext._C import build_info
 from ptd_ext.label_issues._issue_files import read_issues
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.train.config.settings import Settings
@@ -209,7 +210,6 @@ def _read_words(folder: Path) -> tuple[Settings, dict[str, Any]]:
         raise FileNotFoundError(f"{folder} is not a folder.")
     if not (folder / "settings.toml").is_file():
         raise ValueError(f"{folder} holds no run of `ptd-ext train`: there is no settings.toml.")
-    settings = _read_settings(folder / "settings.toml")
     path = folder / "result.json"
     if not path.is_file():
         raise ValueError(
@@ -219,17 +219,17 @@ def _read_words(folder: Path) -> tuple[Settings, dict[str, Any]]:
     result = read_json(path)
     if not isinstance(result, dict):
         raise ValueError(f"{path} must hold the result of a run; it holds something else.")
-    return settings, result
+    return _read_settings(folder / "settings.toml", result.get("version")), result
 
 
-def _read_settings(path: Path) -> Settings:
-    """The settings of a run, all of which its file must hold."""
+def _read_settings(path: Path, version: Any) -> Settings:
+    """The settings of a run; those that its version of ptd_ext did not have yet by default."""
     values = read_config(path)
     missing = [field.name for field in fields(Settings) if field.name not in values]
-    if missing:
+    if missing and (version == build_info()["version"] or "method" in missing):
         raise ValueError(
             f"{path} must hold all settings of a run; it lacks {len(missing)}, the first is "
-            f"{missing[0]}. It is damaged, or another version of ptd_ext wrote it."
+            f"{missing[0]}. It is damaged."
         )
     try:
         settings = Settings(**values)

@@ -12,6 +12,7 @@ from training_cases import CPU, quick_settings, write_clusters
 
 from ptd_ext import PartTransition, load_run
 from ptd_ext.train import networks
+from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.engine.experiment import train
 from ptd_ext.train.engine.trained_model import KIND
 from ptd_ext.train.model_file import read_model
@@ -144,6 +145,12 @@ def test_folders_without_a_finished_run(folder, damage, sentence):
     damage(folder)
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         load_run(folder)
+
+
+def test_a_setting_that_an_earlier_version_did_not_have(folder):
+    change_result(folder, version="0.0.1")
+    replace(folder, "count_window", "# count_window")
+    assert load_run(folder).settings.count_window == Settings().count_window
 
 
 def forge(folder, changes=(), file="model.safetensors", kind=KIND, **about):
