@@ -28,15 +28,22 @@ def read_row_arrays(path: Path) -> dict[str, NDArray[Any]]:
             raise ValueError(
                 f"{path} must hold x and y; it holds {shortened(', '.join(held) or 'none')}."
             )
-    if arrays["x"].ndim not in (2, 3, 4):
+    x = arrays["x"]
+    if x.ndim not in (2, 3, 4) or 0 in x.shape or x.dtype.kind == "c":
         raise ValueError(
             f"x of {path} must be rows [N, D] or images [N, H, W], [N, H, W, channels] or "
-            f"[N, channels, H, W]; it is {list(arrays['x'].shape)}."
+            f"[N, channels, H, W] of real numbers; it is {x.dtype} {list(x.shape)}."
+        )
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        row = int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])
+        raise ValueError(
+            f"x of {path} holds NaN or infinity in row {row}. Fill missing values or leave the "
+            "rows out."
         )
     for name, array in arrays.items():
-        if array.ndim == 0 or len(array) != len(arrays["x"]):
+        if array.ndim == 0 or len(array) != len(x):
             raise ValueError(
-                f"{path} must hold one of {name} for each of the {len(arrays['x']):,} rows of x; "
+                f"{path} must hold one of {name} for each of the {len(x):,} rows of x; "
                 f"its shape is {list(array.shape)}."
             )
     return arrays

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SEPARATORS", "check_once", "labels_as_written", "read_delimited", "write_changed_copy"]
+from ptd_ext.utils.bounded_files import ContentError
+
+__all__ = ["SEPARATORS", "labels_as_written", "read_delimited", "write_changed_copy"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_MOST_COLUMNS = 100_000  # each takes some kilobytes and a good deal of time in pandas
 
 
 def read_delimited(pandas: Any, path: Path) -> tuple[Any, list[str]]:
@@ -18,22 +22,19 @@ def read_delimited(pandas: Any, path: Path) -> tuple[Any, list[str]]:
 
     pandas makes the second of two equal names another one, which could hide a copy of the labels.
     """
-    options = {"sep": SEPARATORS[path.suffix.lower()]}
+    separator = SEPARATORS[path.suffix.lower()]
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            columns = next((cells for cells in csv.reader(file, delimiter=separator) if cells), [])
+    except csv.Error as error:
+        raise ContentError(f"must begin with a line of names: {error}") from None
+    if len(columns) > _MOST_COLUMNS:
+        raise ContentError(f"may have {_MOST_COLUMNS:,} columns; it has {len(columns):,}")
     # In pieces, as pandas reads by default, a column could come out as numbers and texts.
-    frame = pandas.read_csv(path, low_memory=False, **options)
-    if not isinstance(frame.index, pandas.RangeIndex):
-        raise ValueError("its rows have more cells than its first line has names")
-    first = pandas.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, **options)
-    return frame, [str(name) for name in first.iloc[0]]
-
-
-def check_once(path: Path, columns: list[str], name: str) -> None:
-    """Raise unless the table has one column of this name."""
-    if columns.count(name) > 1:
-        raise ValueError(
-            f"{path} has {columns.count(name)} columns named {name!r}: give each a name of its "
-            "own, so that it is clear which is meant and none is learned from by mistake."
-        )
+    frame = pandas.read_csv(path, sep=separator, low_memory=False)
+    if not isinstance(frame.index, pandas.RangeIndex) or frame.shape[1] != len(columns):
+        raise ContentError("must have as many cells in a row as names in its first line")
+    return frame, columns
 
 
 def labels_as_written(pandas: Any, path: Path, parsed: Any, position: int) -> Any:

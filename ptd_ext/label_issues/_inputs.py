@@ -89,6 +89,9 @@ class InputEncoder:
 
 def _safe(spread: Tensor) -> Tensor:
     """Replace a spread of zero by one, so that constant columns are not divided by zero."""
+    if not spread.isfinite().all():
+        column = int((~spread.isfinite()).nonzero()[0])
+        raise ValueError(f"X holds numbers too large to be standardised in column {column}.")
     return torch.where(spread > 0, spread, torch.ones_like(spread))
 
 

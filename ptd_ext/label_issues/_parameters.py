@@ -15,9 +15,10 @@ from ptd_ext.utils.chosen_device import chosen_device
 if TYPE_CHECKING:
     from ptd_ext.label_issues.classifier import PTDClassifier
 
-__all__ = ["LEAST_ROWS", "check_folds", "check_parameters"]
+__all__ = ["LEAST_ROWS", "check_classes", "check_folds", "check_parameters"]
 
 LEAST_ROWS = 4  # to learn from
+_COPIES = 4  # of the matrices, with the gradients and moments of learning them
 _WHOLE = (int, np.integer)
 _NUMBERS = (int, float, np.number)
 
@@ -53,6 +54,17 @@ def check_parameters(model: PTDClassifier) -> None:
         _check_whole("random_state", model.random_state, 0, MAX_SEED)
     chosen_device(model.device)
     check_progress(model.progress)
+
+
+def check_classes(classes: int, parts: int) -> None:
+    """Raise where the matrices of T(x) are more than this machine's memory holds."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed = _COPIES * parts * classes**2 * 8
+    if needed > memory:
+        raise ValueError(
+            f"y holds {classes:,} classes, for which {parts} matrices T(x) take some {needed:,} "
+            f"bytes; this machine's memory is {memory:,}. Does y hold classes?"
+        )
 
 
 def check_folds(folds: Any, rows: int | None = None) -> None:

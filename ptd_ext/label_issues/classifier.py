@@ -21,7 +21,7 @@ from ptd_ext.label_issues._features import extract_features
 from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
 from ptd_ext.label_issues._labels import encode_labels
 from ptd_ext.label_issues._members import judge_rows
-from ptd_ext.label_issues._parameters import LEAST_ROWS, check_parameters
+from ptd_ext.label_issues._parameters import LEAST_ROWS, check_classes, check_parameters
 from ptd_ext.label_issues._training import (
     Trained,
     candidate_networks,
@@ -31,6 +31,7 @@ from ptd_ext.label_issues._training import (
 )
 from ptd_ext.label_issues.findings import LabelIssues, judge
 from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.params import seed_of
 
@@ -244,12 +245,14 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if len(classes) < 2:
             raise ValueError(
-                f"y must hold at least two classes, one class cannot be wrong; got {list(classes)}."
+                "y must hold at least two classes, one class cannot be wrong; got "
+                f"{shortened(classes.tolist())}."
             )
         if len(inputs) < LEAST_ROWS:
             raise ValueError(
                 f"X must have at least {LEAST_ROWS} samples to learn from; got {len(inputs)}."
             )
+        check_classes(len(classes), self.n_parts)
 
     def _set_names(self, X: Any) -> None:  # noqa: N803
         columns = getattr(X, "columns", None)

@@ -187,11 +187,15 @@ def _write(data: OwnData, found: LabelIssues, out: Path, arguments: argparse.Nam
 
 @contextmanager
 def _named_as_flags() -> Iterator[None]:
-    """Name the flag in a sentence that begins with the name of the argument it sets."""
+    """Name flags in sentences that name the arguments they set."""
     try:
         yield
     except ValueError as error:
-        name, _, rest = str(error).partition(" ")
-        if type(error) is not ValueError or name not in _FLAGS:
+        if type(error) is not ValueError:
             raise
-        raise ValueError(f"{_FLAGS[name]} {rest}") from None
+        name, space, rest = str(error).partition(" ")
+        sentence = f"{_FLAGS.get(name, name)}{space}{rest}"
+        for name, flag in _FLAGS.items():
+            if "_" in name:  # others are words, too
+                sentence = sentence.replace(name, flag)
+        raise ValueError(sentence) from None

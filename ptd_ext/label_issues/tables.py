@@ -15,20 +15,23 @@ from numpy.typing import NDArray
 from ptd_ext.label_issues._arrays import read_row_arrays, write_changed_arrays
 from ptd_ext.label_issues._delimited import (
     SEPARATORS,
-    check_once,
     labels_as_written,
     read_delimited,
     write_changed_copy,
 )
+from ptd_ext.label_issues._labels import encode_labels
+from ptd_ext.label_issues._parquet import read_parquet
 from ptd_ext.train.config.own_data import IMAGE_SIZE
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.sets.image_folder import list_images
 from ptd_ext.utils.atomic_files import atomic_file
-from ptd_ext.utils.bounded_files import shortened
+from ptd_ext.utils.bounded_files import ContentError, shortened
 
 __all__ = ["OwnData", "read_own_data"]
 
 _MOST_CHARACTERS = 1000  # of a label; the report and the table repeat them
+_MOST_REASON = 200  # characters of another library's sentence
+_FEW_CLASSES = 10  # that may have one row each
 _SPLITS = {"train", "training", "test", "val", "valid", "validation"}
 
 
@@ -67,7 +70,8 @@ class OwnData:
             if self.path.is_dir():
                 _write_file_names(temporary, self.ids[keep], labels[keep])
             elif isinstance(self.source, dict):
-                arrays = {**self.source, self.label: labels}
+                shape = self.source[self.label].shape  # [N], or [N, 1]
+                arrays = {**self.source, self.label: labels.reshape(shape)}
                 write_changed_arrays(self.path, temporary, arrays, keep)
             elif self.path.suffix.lower() in SEPARATORS:
                 given = self.y.tolist()
@@ -75,9 +79,12 @@ class OwnData:
                 pandas = _pandas("Tables")
                 write_changed_copy(pandas, self.path, temporary, self.position, keep, changes)
             else:
+                column = self.source.iloc[:, self.position].copy()  # keeps its type
+                for row in np.flatnonzero(labels != self.y.to_numpy()):
+                    column.iloc[row] = labels[row]
                 frame = self.source.copy(deep=False)
-                frame[self.label] = labels
-                frame[keep].to_parquet(temporary, index=False)
+                frame.isetitem(self.position, column)
+                frame[keep].to_parquet(temporary)
 
 
 def read_own_data(
@@ -145,7 +152,9 @@ def _read_arrays(path: Path) -> OwnData:
     if x.ndim == 4:
         x = torch.from_numpy(np.ascontiguousarray(x))
     ids = arrays.get("ids", np.arange(len(x)))
-    return OwnData(path, x, arrays["y"], ids, source=arrays, label="y")
+    y = arrays["y"]
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    return OwnData(path, x, y, ids, source=arrays, label="y")
 
 
 def _read_table(
@@ -153,41 +162,58 @@ def _read_table(
 ) -> OwnData:
     pandas = _pandas(f"{path.suffix} files")
     try:
-        if path.suffix.lower() in SEPARATORS:
-            frame, columns = read_delimited(pandas, path)
-        else:
-            frame = pandas.read_parquet(path)
-            columns = [str(name) for name in frame.columns]
-            frame.columns = columns
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from None
+        read = read_delimited if path.suffix.lower() in SEPARATORS else read_parquet
+        frame, columns = read(pandas, path)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be text in UTF-8, and is not: save it as that.") from None
+    except ContentError as error:
+        raise ValueError(f"{path} {error}.") from None
     except (ValueError, OSError) as error:
-        reason = shortened(" ".join(str(error).split()).rstrip("."))
-        raise ValueError(f"{path} cannot be read as a table: {reason}.") from None
-    named = shortened(", ".join(columns), 400)
+        reason = " ".join(str(error).replace(str(path), "it").split()).rstrip(".")
+        raise ValueError(
+            f"{path} cannot be read as a table: {shortened(reason, _MOST_REASON)}."
+        ) from None
     if label is None:
-        raise ValueError(f"--label must name the column of the labels: {named}.")
-    for name in (label, *leave_out, *([] if text is None else [text])):
-        if name not in columns:
-            raise ValueError(f"{path} has no column {name!r}; it has {named}.")
-        check_once(path, columns, name)
+        raise ValueError(f"--label must name the column of the labels: {_listed(columns)}.")
     if text == label:
         raise ValueError(f"--text must name another column than the labels, {label!r}.")
-    position = columns.index(label)
-    labels = frame[label]
+    position = _position(path, columns, label)
+    left_out = {position, *(_position(path, columns, name) for name in leave_out)}
+    labels = frame.iloc[:, position]
     if path.suffix.lower() in SEPARATORS:
         labels = labels_as_written(pandas, path, labels, position)
-    ids = np.arange(len(frame))
+    about = {"source": frame, "label": label, "position": position}
+    ids = np.asarray(frame.index)
     if text is not None:
-        texts = frame[text].fillna("").astype(str)
+        texts = frame.iloc[:, _position(path, columns, text)].astype(object)
+        texts = texts.fillna("").astype(str)
         matrix = _text_vectors(texts, f"column {text!r} of {path}")
-        return OwnData(path, matrix, labels, ids, texts.to_list(), frame, label, position)
-    rows = frame.drop(columns=[label, *leave_out])
+        return OwnData(path, matrix, labels, ids, shown=texts.to_list(), **about)
     notes: tuple[str, ...] = ()
-    if columns[0] == "" and _are_row_numbers(frame.iloc[:, 0]):
-        rows = rows.drop(columns=frame.columns[0])
+    if position and columns[0] == "" and _are_row_numbers(frame.iloc[:, 0]):
+        left_out.add(0)
         notes = ("The first column has no name and holds row numbers: it is not learned from.",)
-    return OwnData(path, rows, labels, ids, rows, frame, label, position, notes)
+    learned = [k for k in range(len(columns)) if k not in left_out]
+    rows = frame.iloc[:, learned]
+    if not rows.shape[1]:
+        raise ValueError(f"{path} has no column to learn from besides the labels.")
+    return OwnData(path, rows, labels, ids, shown=rows, notes=notes, **about)
+
+
+def _position(path: Path, columns: list[str], name: str) -> int:
+    """The number of the one column of this name."""
+    if name not in columns:
+        raise ValueError(f"{path} has no column {name!r}; it has {_listed(columns)}.")
+    if columns.count(name) > 1:
+        raise ValueError(
+            f"{path} has {columns.count(name)} columns named {name!r}: give each a name of its "
+            "own, so that it is clear which is meant and none is learned from by mistake."
+        )
+    return columns.index(name)
+
+
+def _listed(columns: list[str]) -> str:
+    return shortened(", ".join(column or '""' for column in columns), 400)
 
 
 def _are_row_numbers(column: Any) -> bool:
@@ -207,13 +233,24 @@ def _text_vectors(texts: Any, what: str) -> Any:
 
 def _check_labels(data: OwnData) -> None:
     """Raise for labels that are no names of classes."""
-    for row, label in enumerate(data.y.tolist()):
-        if isinstance(label, str) and len(label) > _MOST_CHARACTERS:
+    what = f"{data.label!r} of {data.path}"
+    try:
+        labels = encode_labels(data.y, name=what)
+    except TypeError as error:  # labels that are lists
+        raise ValueError(f"{what} must hold classes: {error}") from None
+    for code, name in enumerate(labels.names):
+        if len(name) > _MOST_CHARACTERS:
+            row = int(np.flatnonzero(labels.codes == code)[0])
             raise ValueError(
-                f"{data.path} holds a label of {len(label):,} characters in row {row}; the name "
-                f"of a class may have {_MOST_CHARACTERS:,}. Is {data.label!r} what holds the "
-                "labels?"
+                f"{what} holds a label of {len(name):,} characters in row {row}; the name of a "
+                f"class may have {_MOST_CHARACTERS:,}. Does it hold the labels?"
             )
+    different, rows = len(labels.classes), len(labels.codes)
+    if different > max(_FEW_CLASSES, rows // 2):
+        raise ValueError(
+            f"{what} holds {different:,} different labels in {rows:,} rows: a class needs several "
+            "rows to be learned. Does it hold the labels?"
+        )
 
 
 def _write_file_names(path: str, names: NDArray[Any], labels: NDArray[Any]) -> None:

@@ -184,11 +184,13 @@ def table(separator: str) -> bytes:
 
 
 def own(path: Path, **options: Any) -> None:
-    """Read a user's own data, as far as the encoding of rows and labels."""
+    """Read a user's own data, encode rows and labels, and write a copy."""
     found = read_own_data(path, label="kind", **options)
     try:
-        encode_labels(found.y)
+        labels = encode_labels(found.y)
         InputEncoder.fit(found.X)
+        keep = np.arange(len(labels.codes)) % 2 == 0
+        found.write_cleaned(path.with_name("copy"), keep, labels.classes[labels.codes[::-1]])
     except (ValueError, TypeError) as error:  # sentences about rows and labels, whatever their file
         text = str(error).split("\n")[0]  # scikit-learn says more of missing values
         if not text.endswith((".", "?")):

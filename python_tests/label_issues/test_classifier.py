@@ -242,6 +242,8 @@ BAD_ROWS = {
     "one class": (np.ones((9, 2)), np.zeros(9), "at least two classes"),
     "lengths": (np.ones((9, 2)), np.zeros(8), "X has 9 rows and y 8 labels"),
     "NaN": (np.array([[1.0], [np.nan], [2.0], [3.0]]), [0, 1, 0, 1], "NaN"),
+    "large": (np.array([[1e308], [-1e308], [1e308], [0]]), [0, 1, 0, 1], "too large .* column 0"),
+    "many classes": (np.ones((99_999, 1)), np.arange(99_999), "y holds 99,999 classes, for which"),
     "few": (np.ones((3, 2)), [0, 1, 0], "at least 4 samples"),
     "no labels": (np.ones((3, 2)), None, "requires y to be passed"),
     "missing label": (np.ones((4, 2)), ["a", None, "b", "a"], "no label at row 1"),

@@ -78,7 +78,7 @@ def test_a_label_of_ten_million_characters(tmp_path, untrained, capsys):
     frame.loc[3, "side"] = "x" * 10_000_000
     frame.to_csv(tmp_path / "data.csv", index=False)
     said = refused(capsys, tmp_path / "data.csv", "--label", "side")
-    assert "a label of 10,000,000 characters in row 3" in said
+    assert "holds a label of 10,000,000 characters in row 3" in said
 
 
 def test_missing_labels_are_named(tmp_path, untrained, capsys):
@@ -92,7 +92,34 @@ def test_missing_labels_are_named(tmp_path, untrained, capsys):
 def test_rows_with_more_cells_than_names(tmp_path, untrained, capsys):
     (tmp_path / "data.csv").write_text("a,b\n" + "1,2,3\n" * 9)
     said = refused(capsys, tmp_path / "data.csv", "--label", "b")
-    assert "rows have more cells than its first line has names" in said
+    assert "must have as many cells in a row as names in its first line" in said
+
+
+def test_a_table_of_a_million_columns(tmp_path, untrained, capsys):
+    """pandas takes a minute and a gigabyte for it."""
+    (tmp_path / "data.csv").write_text("y" + ",x" * 1_000_000 + "\n")
+    said = refused(capsys, tmp_path / "data.csv", "--label", "y")
+    assert "may have 100,000 columns; it has 1,000,001" in said
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"x": np.array(3.0)}, "x of .*rows.npz must be rows [N, D] or images"),
+        ({"x": np.ones((40, 2)) + 1j}, "of real numbers; it is complex128 [40, 2]"),
+        ({"x": np.ones((40, 1, 0, 4))}, "it is float64 [40, 1, 0, 4]"),
+        ({"x": np.where(np.arange(80) == 7, np.nan, 1.0).reshape(40, 2)}, "infinity in row 3"),
+        ({"y": np.arange(5) % 2}, "must hold one of y for each of the 40 rows of x; its shape is"),
+        ({"y": np.where(np.arange(40) % 2, np.nan, 1.0)}, "holds no label at row 1"),
+        ({"y": np.arange(40)}, "holds 40 different labels in 40 rows"),
+        ({"ids": np.arange(5)}, "must hold one of ids for each of the 40 rows"),
+    ],
+)
+def test_odd_arrays(tmp_path, untrained, capsys, arrays, sentence):
+    plain = {"x": np.ones((40, 2)), "y": np.arange(40) % 2}
+    np.savez(tmp_path / "rows.npz", **{**plain, **arrays})
+    said = refused(capsys, tmp_path / "rows.npz")
+    assert sentence.replace(".*", str(tmp_path) + "/") in said
 
 
 def test_parts_of_a_data_set_are_no_classes(tmp_path, untrained, capsys):
@@ -172,3 +199,38 @@ def test_names_of_files_that_are_no_text(tmp_path):
     labels(tmp_path / "photos", "--image-size", 8)
     table = (tmp_path / "photos-labels" / "labels.csv").read_bytes()
     assert b"\na\xff/3.png,a\xff," in table
+
+
+def test_parquet_keeps_types_and_index(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    frame = two_clouds()
+    frame["side"] = frame["side"].astype("category")
+    frame.index = pandas.Index([f"row {number}" for number in range(80)], name="key")
+    frame.to_parquet(tmp_path / "data.parquet")
+    labels(tmp_path / "data.parquet", "--label", "side", "--relabel")
+    out = tmp_path / "data-labels"
+    found, cleaned = (
+        pandas.read_csv(out / "labels.csv"),
+        pandas.read_parquet(out / "cleaned.parquet"),
+    )
+    assert found["id"].tolist() == cleaned.index.tolist() == frame.index.tolist()
+    assert cleaned.dtypes.tolist() == frame.dtypes.tolist()
+    assert cleaned["side"].tolist() == found["suggested_label"].tolist()
+    assert (cleaned["side"] != frame["side"]).any()
+    frame["side"] = [[side] for side in frame["side"]]
+    frame.to_parquet(tmp_path / "lists.parquet")
+    assert "labels must be hashable" in refused(
+        capsys, tmp_path / "lists.parquet", "--label", "side"
+    )
+
+
+def test_a_parquet_of_many_equal_rows(tmp_path, capsys):
+    """It has some kilobytes."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    once = pyarrow.array(np.zeros(1_000_000, dtype=np.int8))
+    column = pyarrow.chunked_array([once] * 200)
+    parquet.write_table(pyarrow.table({"side": column}), tmp_path / "data.parquet")
+    said = refused(capsys, tmp_path / "data.parquet", "--label", "side")
+    assert "declares 1,600,000,000 bytes, more than the 1,073,741,824 allowed" in said

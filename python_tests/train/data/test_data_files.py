@@ -75,8 +75,9 @@ def test_damaged_and_missing_files_are_named(tmp_path, files, monkeypatch):
     monkeypatch.setattr(image_files, "MAX_PIXELS", 500)
     with pytest.raises(ValueError, match="30 × 20 pixels, more than 500"):
         files[0]
-    with pytest.raises(ValueError, match="size must be a whole number"):
-        ImageFiles(tmp_path, [], 0)
+    for size in (0, 1025, 1_000_000):
+        with pytest.raises(ValueError, match="a whole number of pixels from 1 to 1,024"):
+            ImageFiles(tmp_path, [], size)
 
 
 def test_large_images_are_decoded_one_at_a_time(files, monkeypatch):
@@ -112,6 +113,7 @@ def folder_part(root, part, classes=("ant", "bee"), count=3):
         for k in range(count):
             picture(root / part / name / f"{k}.png", 100 * label + k)
         (root / part / name / "notes.txt").write_text("x")
+        (root / part / name / "._0.png").write_text("macOS")
 
 
 def test_image_folder_with_parts(tmp_path):

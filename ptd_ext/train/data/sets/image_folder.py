@@ -93,7 +93,8 @@ def _images(root: Path, part: str, class_names: list[str]) -> tuple[list[str], l
         for folder, below, files in os.walk(root / part / class_name):
             below.sort()
             for name in sorted(files):
-                if name.lower().endswith(ENDINGS):
+                # Other systems leave hidden files beside images, such as ._1.png of macOS.
+                if name.lower().endswith(ENDINGS) and not name.startswith("."):
                     names.append(os.path.relpath(os.path.join(folder, name), root))
                     labels.append(label)
     if not names:
