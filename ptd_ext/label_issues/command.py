@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -156,6 +157,7 @@ def _run(arguments: argparse.Namespace) -> None:
             progress=True if arguments.verbose else False if arguments.quiet else None,
             **options,
         )
+        found = dataclasses.replace(found, warnings=(*data.warnings, *found.warnings))
         print(found)
         _write(data, found, out, arguments)
 

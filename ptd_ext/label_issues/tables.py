@@ -32,6 +32,7 @@ __all__ = ["OwnData", "read_own_data"]
 _MOST_CHARACTERS = 1000  # of a label; the report and the table repeat them
 _MOST_REASON = 200  # characters of another library's sentence
 _FEW_CLASSES = 10  # that may have one row each
+_FIRST_ROWS = 1000  # of a column that are looked at first
 _SPLITS = {"train", "training", "test", "val", "valid", "validation"}
 
 
@@ -49,6 +50,7 @@ class OwnData:
         label: the name of the labels in the source.
         position: the number of the column of the labels.
         notes: sentences on what was done with the data.
+        warnings: sentences on what to distrust.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class OwnData:
     label: str = "label"
     position: int = 0
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def write_cleaned(self, path: Path, keep: NDArray[np.bool_], labels: NDArray[Any]) -> None:
         """Write the rows to keep with new labels, in the form that they came in.
@@ -182,7 +185,7 @@ def _read_table(
     labels = frame.iloc[:, position]
     if path.suffix.lower() in SEPARATORS:
         labels = labels_as_written(pandas, path, labels, position)
-    about = {"source": frame, "label": label, "position": position}
+    about: dict[str, Any] = {"source": frame, "label": label, "position": position}
     ids = np.asarray(frame.index)
     if text is not None:
         texts = frame.iloc[:, _position(path, columns, text)].astype(object)
@@ -197,7 +200,25 @@ def _read_table(
     rows = frame.iloc[:, learned]
     if not rows.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the labels.")
-    return OwnData(path, rows, labels, ids, shown=rows, notes=notes, **about)
+    copies = [columns[k] for k in learned if _tells(frame.iloc[:, k], labels)]
+    warnings = tuple(
+        f"Column {shortened(name)!r} tells the label of every row: it looks like a copy of the "
+        "labels. If it is one, leave it out (--leave-out), or no label will look wrong."
+        for name in copies
+    )
+    about |= {"notes": notes, "warnings": warnings}
+    return OwnData(path, rows, labels, ids, shown=rows, **about)
+
+
+def _tells(column: Any, labels: Any) -> bool:
+    """True if each value goes with one label, and each label with one value."""
+    first = slice(_FIRST_ROWS)  # most columns have too many values already in these
+    many = labels.nunique()
+    if column.dtype.kind == "O" and not all(isinstance(value, str) for value in column):
+        return False
+    if not 1 < column.iloc[first].nunique() <= many or column.nunique() != many:
+        return False
+    return len(set(zip(column.tolist(), labels.tolist(), strict=True))) == many
 
 
 def _position(path: Path, columns: list[str], name: str) -> int:

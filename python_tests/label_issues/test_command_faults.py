@@ -189,6 +189,23 @@ def test_a_column_of_row_numbers_is_not_learned_from(tmp_path, capsys):
     assert "holds row numbers: it is not learned from" in capsys.readouterr().out
 
 
+def test_a_copy_of_the_labels_is_pointed_out(tmp_path, capsys):
+    frame = two_clouds()
+    frame["number"] = frame["side"].map({"left": 7, "right": 3})
+    frame["half"] = frame["width"] > 0
+    frame["once"] = [f"{side[0]}{row % 2}" for row, side in enumerate(frame["side"])]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    labels(tmp_path / "data.csv", "--label", "side")
+    said = capsys.readouterr().out
+    assert "warning: Column 'number' tells the label of every row" in said
+    assert "'half'" not in said
+    assert "'once'" not in said
+    labels(
+        tmp_path / "data.csv", "--label", "side", "--leave-out", "number", "--out", tmp_path / "b"
+    )
+    assert "tells the label" not in capsys.readouterr().out
+
+
 def test_names_of_files_that_are_no_text(tmp_path):
     image = pytest.importorskip("PIL.Image")
     for kind in (b"a\xff", b"b"):
