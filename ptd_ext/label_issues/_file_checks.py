@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -17,8 +18,9 @@ from ptd_ext.train import networks
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.bounded_files import shortened
 
-__all__ = ["check_numbers", "check_sizes", "classes_of", "encoder_of", "sample_shape"]
+__all__ = ["COLUMNS", "check_numbers", "check_sizes", "classes_of", "encoder_of", "sample_shape"]
 
+COLUMNS = "columns"  # the tensor of bytes with the names and categories of columns
 # NumPy reads more than this as the name of a type, and some of it by Python's parser.
 _TYPE = re.compile(r"[<>|=]([biufU])\d{1,9}")
 _PYTHON_TYPES = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "U": (str,)}
@@ -72,7 +74,7 @@ def encoder_of(
     kind, width = about["kind"], about["width"]
     if kind not in ("table", "image") or (kind == "table") != (len(inputs) == 1):
         raise ValueError(f"kind must be table or image, as inputs are; got {shortened(kind)}")
-    columns, components = _columns(about["columns"]), tensors.get("components")
+    columns, components = _columns(tensors.get(COLUMNS)), tensors.get("components")
     if kind == "image" and (columns is not None or components is not None):
         raise ValueError("images have neither columns nor components")
     if components is not None and list(components.shape) != [inputs[0], width]:
@@ -96,10 +98,10 @@ def encoder_of(
     return InputEncoder(kind, tensors["mean"], tensors["scale"], width, columns, components)
 
 
-def _columns(given: Any) -> Columns | None:
+def _columns(given: Tensor | None) -> Columns | None:
     if given is None:
         return None
-    names, categories = given
+    names, categories = json.loads(given.numpy().tobytes())
     lists = isinstance(names, list) and isinstance(categories, list)
     if not lists or len(names) != len(categories) or len(set(names)) != len(names):
         raise ValueError("columns must be different names, and the categories of each")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ptd_ext.label_issues._file_checks import (
+    COLUMNS,
     check_numbers,
     check_sizes,
     classes_of,
@@ -47,7 +49,10 @@ def save_classifier(fitted: PTDClassifier, path: str | os.PathLike[str]) -> None
         tensors["components"] = encoder.components
     for number, member in enumerate(fitted.members_):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(member).items()}
-    columns = encoder.columns
+    if encoder.columns is not None:
+        # The words of a file have their place in its header, which is to stay small.
+        words = json.dumps([encoder.columns.names, encoder.columns.categories])
+        tensors[COLUMNS] = torch.frombuffer(bytearray(words, "utf-8"), dtype=torch.uint8)
     about = {
         "classes": classes,
         "class_type": fitted.classes_.dtype.str if fitted.classes_.dtype != object else "object",
@@ -55,7 +60,6 @@ def save_classifier(fitted: PTDClassifier, path: str | os.PathLike[str]) -> None
         "inputs": list(fitted.input_shape_),
         "kind": encoder.kind,
         "width": encoder.width,
-        "columns": None if columns is None else [list(columns.names), list(columns.categories)],
         "parameters": {
             name: value
             for name, value in fitted.get_params().items()

@@ -25,6 +25,7 @@ _KEY = "ptd_ext"
 _VERSION = 1
 # The names, shapes and words of a file; those of ptd_ext have some kilobytes.
 _MAX_HEADER = 1 << 20
+_MAX_ENTRY = 200  # bytes of a tensor's type, shape and place in the header
 
 
 def write(
@@ -43,11 +44,24 @@ def write(
     digest = _digest(tensors, about)
     header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
     words = {_KEY: json.dumps(header, allow_nan=False)}
+    _check_words(path, words, tensors)
     with atomic_file(path) as temporary:
         try:
             save_file(tensors, temporary, metadata=words)
         except SafetensorError as error:
             raise NotWrittenError(f"{path} could not be written: {error}.") from None
+
+
+def _check_words(
+    path: str | os.PathLike[str], words: dict[str, str], tensors: dict[str, Tensor]
+) -> None:
+    """Raise for words that `read` would refuse."""
+    names = sum(len(name) + _MAX_ENTRY for name in tensors)
+    if (size := len(json.dumps(words)) + names) > _MAX_HEADER:
+        raise ValueError(
+            f"{path} cannot be written: names and words of {size:,} bytes are more than the "
+            f"{_MAX_HEADER:,} that its header may hold."
+        )
 
 
 def read(

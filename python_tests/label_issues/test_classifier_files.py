@@ -1,5 +1,7 @@
 """Files of a classifier that are forged: each is refused when it is loaded, with its name."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -28,6 +30,10 @@ def wider(tensor):
     return torch.cat([tensor, tensor])
 
 
+def as_bytes(words):
+    return torch.tensor(list(json.dumps(words).encode()), dtype=torch.uint8)
+
+
 WORDS = {
     "no network": {"networks": []},
     "a network without a name": {"networks": [None]},
@@ -49,10 +55,6 @@ WORDS = {
     "inputs of text": {"inputs": ["2"]},
     "other inputs": {"inputs": [3]},
     "huge inputs": {"inputs": [3, 10**12, 10**12]},
-    "columns that are none": {"columns": 5},
-    "other columns": {"columns": [["x"], [None]]},
-    "numbers as columns": {"columns": [[1, 2], [None, None]]},
-    "columns of the same name": {"columns": [["x", "x"], [None, None]]},
     "an unknown parameter": {"parameters": {"depth": 3}},
     "nested parameters": {"parameters": {"n_parts": [3]}},
     "another network": {"networks": ["linear"]},
@@ -60,6 +62,13 @@ WORDS = {
     "more networks": {"networks": ["mlp", "mlp"]},
 }
 TENSORS = {
+    "columns that are none": ("columns", lambda _: as_bytes(5)),
+    "columns of no words": ("columns", lambda _: torch.zeros(3)),
+    "other columns": ("columns", lambda _: as_bytes([["x"], [None]])),
+    "numbers as columns": ("columns", lambda _: as_bytes([[1, 2], [None, None]])),
+    "columns of the same name": ("columns", lambda _: as_bytes([["x", "x"], [None, None]])),
+    "nested columns": ("columns", lambda _: as_bytes([[["x"], "y"], [None, None]])),
+    "columns without end": ("columns", lambda _: torch.full((100_000,), 91, dtype=torch.uint8)),
     "a longer mean": ("mean", wider),
     "a mean of images": ("mean", lambda t: t[:, None, None]),
     "a mean of whole numbers": ("mean", torch.Tensor.long),
@@ -117,3 +126,19 @@ def test_classes_of_every_kind_come_back(tmp_path, classes):
     assert found.classes_.tolist() == model.classes_.tolist()
     assert found.classes_.dtype == model.classes_.dtype
     assert found.predict(ROWS).tolist() == model.predict(ROWS).tolist()
+
+
+def test_columns_of_many_long_categories(tmp_path):
+    """More words than the header of a file may have."""
+    pandas = pytest.importorskip("pandas")
+    kinds = [f"{number} {'x' * 2000}" for number in range(200)]
+    frame = pandas.DataFrame({f"c{k}": kinds * 2 for k in range(3)})
+    model = ptd_ext.PTDClassifier("EM-F", network="linear", max_epochs=1, random_state=0)
+    model.fit(frame, np.arange(400) % 2).save(tmp_path / "m")
+    found = ptd_ext.PTDClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(found.predict_proba(frame), model.predict_proba(frame))
+    assert found.feature_names_in_.tolist() == ["c0", "c1", "c2"]
+    model.fit(ROWS, ["x" * 2_000_000 if label else "y" for label in LABELS])
+    with pytest.raises(ValueError, match=r"m cannot be written: names and words of 2,001,\d\d\d"):
+        model.save(tmp_path / "m")
+    assert len(ptd_ext.PTDClassifier.load(tmp_path / "m").classes_) == 2

@@ -192,6 +192,27 @@ def test_a_table_that_cannot_be_written(small_disk, read_only, capsys):
     assert "Read-only file system" in capsys.readouterr().err
 
 
+def test_results_that_cannot_be_written(clusters, small_disk, read_only, capsys):
+    """A command that had no room for its report is repeated once there is some."""
+    pytest.importorskip("sklearn")
+    out, quick = small_disk / "labels", ["--network", "linear", "--method", "EM-F", "--epochs", "1"]
+    command = ["labels", str(clusters), *quick, "--quiet", "--out"]
+    filler = fill(small_disk, leave=40_000)
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, str(out)])
+    assert "report.html could not be written, there is no room" in capsys.readouterr().err
+    filler.unlink()
+    main([*command, str(out)])
+    assert sorted(os.listdir(out)) == [".lock", "labels.csv", "report.html"]
+    read_only()
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, str(small_disk / "other")])
+    assert "could not be written: Read-only file system" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, str(out)])
+    assert "holds results already" in capsys.readouterr().err
+
+
 def test_a_temporary_file_in_use_is_no_leftover(tmp_path):
     with atomic_file(tmp_path / "a.txt") as temporary:
         remove_leftovers(tmp_path)
