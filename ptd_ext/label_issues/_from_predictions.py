@@ -40,7 +40,8 @@ def judge_predictions(
     """Judge every label; arguments as in :func:`ptd_ext.find_label_issues`."""
     probabilities = None if pred_probs is None else _probabilities(pred_probs)
     if classes is None and probabilities is not None:
-        classes = _columns_of(y, probabilities.shape[1])
+        names = list(getattr(pred_probs, "columns", ()))
+        classes = _columns_of(y, probabilities.shape[1], names)
     labels = encode_labels(y, classes)
     count = len(labels.classes)
     ids = None if ids is None else as_ids(ids, len(labels.codes))
@@ -148,9 +149,14 @@ def _probabilities(given: Any) -> Tensor:
     return rows / rows.sum(1, keepdim=True)
 
 
-def _columns_of(y: Any, columns: int) -> Sequence[Hashable] | None:
-    """Return None if sorted labels are the columns, or indices if labels are indices of columns."""
+def _columns_of(y: Any, columns: int, names: list[Any]) -> Sequence[Hashable] | None:
+    """Return None if sorted labels are the columns, or indices if labels are indices of columns.
+
+    The columns of a data frame may be named by the labels, in any order.
+    """
     found = encode_labels(y).classes
+    if names and set(found.tolist()) <= set(names):
+        return names
     if len(found) == columns:
         return None
     if found.dtype.kind in "iu" and len(found) and found[0] >= 0 and found[-1] < columns:

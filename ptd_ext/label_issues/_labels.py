@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ def encode_labels(
     found = _distinct(values) if classes is None else _as_array(list(classes), "classes")
     index = {label: position for position, label in enumerate(found.tolist())}
     if len(index) != len(found):
-        got = shortened(list(found), _MOST_SHOWN)
+        got = shortened(found.tolist(), _MOST_SHOWN)
         raise ValueError(f"classes must be different from each other; got {got}.")
     codes = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values.tolist()):
@@ -76,7 +76,7 @@ def _as_array(labels: Any, name: str) -> NDArray[Any]:
     elif hasattr(labels, "__array__"):
         values = np.asarray(labels)
     else:
-        values = array_of(list(labels))
+        values = array_of(_listed(labels, name))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -97,9 +97,15 @@ def _as_array(labels: Any, name: str) -> NDArray[Any]:
     return values
 
 
+def _listed(values: Any, name: str) -> list[Any]:
+    if isinstance(values, (Mapping, Set)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a sequence, [N]; got {type(values).__name__}.")
+    return list(values)
+
+
 def as_ids(ids: Any, count: int) -> NDArray[Any]:
     """The ids of `count` rows as an array [N]."""
-    values = np.asarray(ids) if hasattr(ids, "__array__") else array_of(list(ids))
+    values = np.asarray(ids) if hasattr(ids, "__array__") else array_of(_listed(ids, "ids"))
     if values.shape != (count,):
         got = len(values) if values.ndim == 1 else list(values.shape)
         raise ValueError(f"ids must have one row for each of {count} labels; got {got}.")

@@ -15,7 +15,7 @@ from ptd_ext.utils.chosen_device import chosen_device
 if TYPE_CHECKING:
     from ptd_ext.label_issues.classifier import PTDClassifier
 
-__all__ = ["LEAST_ROWS", "check_classes", "check_folds", "check_parameters"]
+__all__ = ["LEAST_ROWS", "check_classes", "check_folds", "check_parameters", "check_seed"]
 
 LEAST_ROWS = 4  # to learn from
 _COPIES = 4  # of the matrices, with the gradients and moments of learning them
@@ -50,8 +50,7 @@ def check_parameters(model: PTDClassifier) -> None:
         raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
     _check_extractor(model.feature_extractor)
     check_flag_share(model.flag_share)
-    if isinstance(model.random_state, (*_NUMBERS, str)):
-        _check_whole("random_state", model.random_state, 0, MAX_SEED)
+    check_seed(model.random_state)
     chosen_device(model.device)
     check_progress(model.progress)
 
@@ -73,6 +72,12 @@ def check_folds(folds: Any, rows: int | None = None) -> None:
     least = "at least 2" if rows is None else "from 2"
     if not isinstance(folds, _WHOLE) or folds < 0 or folds == 1 or (rows and folds > rows):
         raise ValueError(f"cross_fit must be 0 or {least}{most}; got {folds}.")
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise for a number that is no seed; generators are left to where they are used."""
+    if isinstance(random_state, (*_NUMBERS, str)):
+        _check_whole("random_state", random_state, 0, MAX_SEED)
 
 
 def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 from ptd_ext.label_issues._from_predictions import judge_predictions
 from ptd_ext.label_issues._inputs import from_dataset
 from ptd_ext.label_issues._labels import as_ids
-from ptd_ext.label_issues._parameters import check_folds, check_parameters
+from ptd_ext.label_issues._parameters import check_folds, check_parameters, check_seed
 from ptd_ext.label_issues._progress import bar_on_terminals
 from ptd_ext.label_issues._samples import show_rows
 from ptd_ext.label_issues.findings import LabelIssues
@@ -81,6 +81,8 @@ def find_label_issues(
         raise ValueError("X must hold the rows, unless pred_probs or features are given.")
     check_flag_share(flag_share)
     check_folds(cross_fit)
+    check_seed(random_state)
+    y = list(y) if isinstance(y, Iterator) else y  # it is gone through more than once
     if ids is None:
         ids = next((each.index for each in (X, y) if _has_index(each)), None)
     if pred_probs is not None or features is not None:

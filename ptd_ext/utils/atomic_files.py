@@ -44,6 +44,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[str]:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is not a folder.")
+    if path.exists() and not path.is_file():  # renaming would replace a device such as /dev/null
+        raise NotWrittenError(f"{path} cannot be written: it is there, and it is not a file.")
     try:
         lock, temporary = _locked_temporary(path)
     except OSError as error:

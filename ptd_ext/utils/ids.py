@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +23,8 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 def as_tensor(values: Any, name: str) -> Tensor:
     """A tensor without a gradient, of whatever holds numbers."""
+    if hasattr(values, "to_numpy"):  # a data frame; its own array may not be written to
+        values = np.array(values.to_numpy())
     try:
         return torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError, OverflowError):

@@ -190,6 +190,8 @@ def test_rows_judged_without_their_fold(wine):
     found = ptd_ext.find_label_issues(rows, given, network="linear", max_epochs=30, cross_fit=3)
     wrong = given != y
     assert found.facts["folds"] == "3"
+    once = ptd_ext.find_label_issues(rows, iter(given), network="linear", max_epochs=1, cross_fit=2)
+    assert once.given_label.tolist() == given.tolist()
     assert found.label_quality[wrong].mean() + 0.2 < found.label_quality[~wrong].mean()
 
 
@@ -204,6 +206,8 @@ def test_rows_judged_without_their_fold(wine):
         ({"flag_share": float("nan")}, "flag_share must be finite and not negative; got nan"),
         ({"device": "nope"}, "device must be auto, cpu, cuda or cuda:1; got 'nope'"),
         ({"random_state": 2**70}, "random_state must be a whole number from 0 to"),
+        ({"random_state": "a"}, "random_state must be a whole number from 0 to .*; got 'a'"),
+        ({"random_state": 1.5}, "random_state must be a whole number from 0 to .*; got 1.5"),
         ({"max_epochs": 1.5}, "max_epochs must be a whole number of at least 1; got 1.5"),
         ({"network": "mpl"}, "network must be one of auto, linear, mlp"),
         ({"feature_extractor": 7}, "feature_extractor must be a function or a file of weights"),

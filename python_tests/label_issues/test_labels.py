@@ -107,6 +107,14 @@ def test_dates_get_a_sentence():
         encode_labels(np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"))
 
 
+@pytest.mark.parametrize("labels", [5, {"a": 1}, {1, 2}])
+def test_labels_that_are_no_sequence(labels):
+    with pytest.raises(TypeError, match=r"y must be a sequence, \[N\]; got"):
+        encode_labels(labels)
+    with pytest.raises(TypeError, match=r"ids must be a sequence, \[N\]; got"):
+        as_ids(labels, 2)
+
+
 def test_ids_of_every_kind():
     assert as_ids(iter("ab"), 2).tolist() == ["a", "b"]
     assert as_ids([2**70, 1], 2).tolist() == [2**70, 1]

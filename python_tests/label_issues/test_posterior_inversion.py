@@ -140,3 +140,24 @@ def test_doubts_name_the_classes(with_probabilities):
     found = ptd_ext.find_label_issues(None, names, **options)
     assert found.trusted
     assert any("Row cat rests on about" in text for text in found.warnings)
+
+
+def test_data_frames_of_probabilities_and_features():
+    """Columns that are named by the labels are these labels, whatever their order is."""
+    pandas = pytest.importorskip("pandas")
+    codes = torch.arange(60) % 2
+    points = torch.randn(60, 2, generator=torch.Generator().manual_seed(0)) + 6 * codes[:, None]
+    probabilities = (torch.nn.functional.one_hot(codes) * 0.8 + 0.1).numpy()
+    labels = [("no", "yes")[code] for code in codes]
+    plain = ptd_ext.find_label_issues(None, labels, pred_probs=probabilities)
+    frame = pandas.DataFrame(probabilities[:, ::-1], columns=["yes", "no"])
+    found = ptd_ext.find_label_issues(None, labels, pred_probs=frame)
+    assert found.trusted
+    assert found.label_quality.tolist() == plain.label_quality.tolist()
+    unnamed = ptd_ext.find_label_issues(None, labels, pred_probs=pandas.DataFrame(probabilities))
+    assert unnamed.label_quality.tolist() == plain.label_quality.tolist()
+    both = [
+        ptd_ext.find_label_issues(None, labels, features=each)
+        for each in (points, pandas.DataFrame(points.numpy()))
+    ]
+    assert both[0].label_quality.tolist() == both[1].label_quality.tolist()

@@ -222,6 +222,17 @@ def test_a_temporary_file_in_use_is_no_leftover(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "whole"
 
 
+def test_a_device_is_not_replaced(tmp_path):
+    """Renaming would put a file in its place, and a superuser may do so."""
+    os.mkfifo(tmp_path / "pipe")
+    with (
+        pytest.raises(NotWrittenError, match="pipe cannot be written: it is there, and it is not"),
+        atomic_file(tmp_path / "pipe"),
+    ):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_temporary_file_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
     """Another process looks for leftovers between the making of the file and its lock."""
     import ptd_ext.utils.atomic_files as whole_files
