@@ -39,8 +39,9 @@ import ptd_ext
 
 DATA = (
     "digits", "breast_cancer", "fashion_10k_pca", "fashion_10k_pixels", "fashion_60k_pca",
-    "fashion_60k_pixels", "news_svd", "news_tfidf", "hausa_svd", "hausa_tfidf",
+    "fashion_60k_pixels", "news_svd", "news_tfidf", "hausa_svd", "hausa_tfidf", "fashion_300_pca",
 )  # fmt: skip
+FASHION_ROWS = {"60k": 60_000, "10k": 10_000, "300": 300}
 NOISES = [*itertools.product(("instance", "symmetric", "pairwise"), (0.2, 0.3, 0.4)), ("real", 0.0)]
 NOISES += [(SHUFFLED, 1.0)]  # labels that do not depend on the rows: nothing should be flagged
 # The best for the peers of 1, 0.1, 0.01 and 0.001, by average precision on other seeds.
@@ -84,7 +85,7 @@ def load(name: str, folder: Path | None) -> Problem:
     kind = name.rpartition("_")[2]
     if name.startswith("fashion"):
         found = transition_data.load("fashion_mnist", None, whole=True)
-        count = 60_000 if "60k" in name else 10_000
+        count = FASHION_ROWS[name.split("_")[1]]
         rows = found.raw[:count].flatten(1).float(), found.test_raw.flatten(1).float()
         given = rows if kind == "pixels" else transition_data.principal(*rows)
         labels = found.labels[:count].numpy(), found.test_labels.numpy()

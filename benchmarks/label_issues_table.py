@@ -11,6 +11,18 @@ OURS = "ptd_ext"
 CROSS_FITTED = "ptd_ext cross_fit=5"
 CLEANLAB = ("cleanlab", "CleanLearning")
 SHUFFLED = "shuffled"
+NAMES = {
+    "breast_cancer": "breast cancer",
+    "fashion_300_pca": "Fashion-MNIST 300, PCA",
+    "fashion_10k_pca": "Fashion-MNIST 10,000, PCA",
+    "fashion_10k_pixels": "Fashion-MNIST 10,000, pixels",
+    "fashion_60k_pca": "Fashion-MNIST 60,000, PCA",
+    "fashion_60k_pixels": "Fashion-MNIST 60,000, pixels",
+    "news_svd": "20 Newsgroups, SVD",
+    "news_tfidf": "20 Newsgroups, TF-IDF",
+    "hausa_svd": "Hausa topics, SVD",
+    "hausa_tfidf": "Hausa topics, TF-IDF",
+}
 KEYS = ("data", "noise", "rate", "seed")
 
 Row = dict[str, str]
@@ -19,10 +31,9 @@ Row = dict[str, str]
 def table(rows: list[Row]) -> str:
     """Means over seeds and noise rates of each data set and kind of noise, and the targets."""
     lines = [
-        "| data | noise | runs | AP | cleanlab | CleanLearning | 1 − p | flagged / wrong |"
-        " precision | recall | right class | cleanlab | rate error | dropped | relabelled |"
-        " as given | s |",
-        "|---" * 17 + "|",
+        "| data | noise | runs | AP | cleanlab | CleanLearning | flagged | precision | recall |"
+        " right class | cleanlab | rate error | accuracy: given | dropped | relabelled | s |",
+        "|---" * 16 + "|",
     ]
     shuffled = [row for row in rows if row["noise"] == SHUFFLED]
     rows = [row for row in rows if row["noise"] != SHUFFLED]
@@ -37,12 +48,13 @@ def table(rows: list[Row]) -> str:
             return f"{statistics.mean(values):.3f}" if values else "–"
 
         precision = "average_precision"
-        texts = [data, noise, str(len(cell)), mean(precision)]
-        texts += [mean(precision, peer) for peer in (*CLEANLAB, "1 - p")]
+        texts = [NAMES.get(data, data), noise, str(len(cell)), mean(precision)]
+        texts += [mean(precision, peer) for peer in CLEANLAB]
         texts += [mean(field) for field in ("flagged_per_wrong", "precision", "recall")]
         texts += [mean("suggestion_right"), mean("suggestion_right", CLEANLAB[0])]
-        texts += [mean(f) for f in ("rate_error", "accuracy_dropped", "accuracy_relabelled")]
-        texts += [mean("accuracy_given"), f"{float(mean('cpu_seconds')):.0f}"]
+        accuracies = [f"accuracy_{labels}" for labels in ("given", "dropped", "relabelled")]
+        texts += [mean(field) for field in ("rate_error", *accuracies)]
+        texts += [f"{float(mean('cpu_seconds')):.0f}"]
         lines.append("| " + " | ".join(texts) + " |")
     return "\n".join([*lines, "", *_targets(rows), *_at_chance(shuffled)])
 
