@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from ptd_ext.label_issues._arrays import read_row_arrays, write_changed_arrays
+from ptd_ext.label_issues._columns import is_frame
 from ptd_ext.label_issues._delimited import (
     SEPARATORS,
     labels_as_written,
@@ -122,7 +124,7 @@ def read_own_data(
             f"{path} must be a folder of images or end in .csv, .tsv, .parquet or .npz."
         )
     _check_labels(found)
-    return found
+    return _warned_of_copies(found) if is_frame(found.X) else found
 
 
 def _read_folder(path: Path, size: int) -> OwnData:
@@ -196,29 +198,32 @@ def _read_table(
     if position and columns[0] == "" and _are_row_numbers(frame.iloc[:, 0]):
         left_out.add(0)
         notes = ("The first column has no name and holds row numbers: it is not learned from.",)
-    learned = [k for k in range(len(columns)) if k not in left_out]
-    rows = frame.iloc[:, learned]
+    rows = frame.iloc[:, [k for k in range(len(columns)) if k not in left_out]]
     if not rows.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the labels.")
-    copies = [columns[k] for k in learned if _tells(frame.iloc[:, k], labels)]
+    return OwnData(path, rows, labels, ids, shown=rows, notes=notes, **about)
+
+
+def _warned_of_copies(data: OwnData) -> OwnData:
+    """The same rows, with a warning for each column that may be a copy of the labels."""
+    classes = data.y.nunique()
+    columns = [name for name in data.X.columns if _tells(data.X[name], data.y, classes)]
     warnings = tuple(
-        f"Column {shortened(name)!r} tells the label of every row: it looks like a copy of the "
-        "labels. If it is one, leave it out (--leave-out), or no label will look wrong."
-        for name in copies
+        f"Column {shortened(str(name))!r} tells the label of every row: it looks like a copy of "
+        "the labels. If it is one, leave it out (--leave-out), or no label will look wrong."
+        for name in columns
     )
-    about |= {"notes": notes, "warnings": warnings}
-    return OwnData(path, rows, labels, ids, shown=rows, **about)
+    return dataclasses.replace(data, warnings=warnings)
 
 
-def _tells(column: Any, labels: Any) -> bool:
+def _tells(column: Any, labels: Any, classes: int) -> bool:
     """True if each value goes with one label, and each label with one value."""
-    first = slice(_FIRST_ROWS)  # most columns have too many values already in these
-    many = labels.nunique()
-    if column.dtype.kind == "O" and not all(isinstance(value, str) for value in column):
+    first = column.iloc[:_FIRST_ROWS]  # most columns have too many values already in these
+    if column.dtype.kind == "O" and not all(isinstance(value, str) for value in first):
         return False
-    if not 1 < column.iloc[first].nunique() <= many or column.nunique() != many:
+    if first.nunique() > classes or column.nunique() != classes:
         return False
-    return len(set(zip(column.tolist(), labels.tolist(), strict=True))) == many
+    return len(set(zip(column.tolist(), labels.tolist(), strict=True))) == classes
 
 
 def _position(path: Path, columns: list[str], name: str) -> int:

@@ -5,7 +5,8 @@ import pytest
 
 from ptd_ext.cli import main
 
-QUICK = ["--network", "linear", "--method", "EM-F", "--quiet"]
+QUICK = ["--network", "linear", "--method", "EM-F", "--epochs", "2", "--quiet"]
+TRUSTED = ["--epochs", "100"]  # enough of them for findings that can be trusted
 
 
 def two_clouds(rows=80):
@@ -23,7 +24,7 @@ def two_clouds(rows=80):
 
 def labels(data, *arguments):
     """Run the command with quick settings."""
-    main(["labels", str(data), *map(str, arguments), *QUICK])
+    main(["labels", str(data), *QUICK, *map(str, arguments)])
 
 
 def refused(capsys, data, *arguments):

@@ -5,7 +5,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from label_issues.command_cases import labels, refused, two_clouds
+from label_issues.command_cases import TRUSTED, labels, refused, two_clouds
 
 from ptd_ext.label_issues import _training
 
@@ -133,7 +133,7 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path, untrained, capsys):
 def test_a_column_called_self(tmp_path):
     frame = two_clouds().rename(columns={"side": "self"})
     frame.to_csv(tmp_path / "data.csv", index=False)
-    labels(tmp_path / "data.csv", "--label", "self", "--relabel")
+    labels(tmp_path / "data.csv", "--label", "self", "--relabel", *TRUSTED)
     assert "self" in pandas.read_csv(tmp_path / "data-labels" / "cleaned.csv")
 
 
@@ -149,7 +149,7 @@ def test_arrays_of_any_name_are_copied(tmp_path, capsys):
             content = io.BytesIO()
             np.save(content, array)
             archive.writestr(f"{name}.npy", content.getvalue())
-    labels(path, "--drop")
+    labels(path, "--drop", *TRUSTED)
     found = pandas.read_csv(tmp_path / "rows-labels" / "labels.csv")
     assert found["id"].tolist() == ids.tolist()
     cleaned = np.load(tmp_path / "rows-labels" / "cleaned.npz", allow_pickle=True)
@@ -169,7 +169,7 @@ def test_cells_of_a_copy_stay_as_they_are_written(tmp_path):
     for row in frame.itertuples():
         lines.append(f'01,{row.width:.3f}0,{row.side},2.50,"a, ""b"""')
     (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
-    labels(tmp_path / "data.csv", "--label", "side", "--relabel")
+    labels(tmp_path / "data.csv", "--label", "side", "--relabel", *TRUSTED)
     out = tmp_path / "data-labels"
     found = pandas.read_csv(out / "labels.csv", dtype=str)
     assert found["given_label"].tolist() == frame["side"].tolist()
@@ -190,7 +190,7 @@ def test_a_column_of_row_numbers_is_not_learned_from(tmp_path, capsys):
 
 
 def test_a_copy_of_the_labels_is_pointed_out(tmp_path, capsys):
-    frame = two_clouds()
+    frame = two_clouds().sort_values("side")
     frame["number"] = frame["side"].map({"left": 7, "right": 3})
     frame["half"] = frame["width"] > 0
     frame["once"] = [f"{side[0]}{row % 2}" for row, side in enumerate(frame["side"])]
@@ -224,7 +224,7 @@ def test_parquet_keeps_types_and_index(tmp_path, capsys):
     frame["side"] = frame["side"].astype("category")
     frame.index = pandas.Index([f"row {number}" for number in range(80)], name="key")
     frame.to_parquet(tmp_path / "data.parquet")
-    labels(tmp_path / "data.parquet", "--label", "side", "--relabel")
+    labels(tmp_path / "data.parquet", "--label", "side", "--relabel", *TRUSTED)
     out = tmp_path / "data-labels"
     found, cleaned = (
         pandas.read_csv(out / "labels.csv"),
