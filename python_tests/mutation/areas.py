@@ -111,7 +111,11 @@ AREAS = {
         count=9,
     ),
     "methods": _python(
-        "train/methods/*.py", "train/methods", "train/engine/test_training_ranks.py", count=6
+        "train/methods/*.py",
+        "train/methods",
+        "train/config",
+        "train/engine/test_training_ranks.py",
+        count=6,
     ),
     "data": _python("train/data/**/*.py", "train/data", "fuzz/test_fuzz_files.py", count=6),
     "config": _python(
@@ -122,7 +126,7 @@ AREAS = {
         count=3,
     ),
     "commands": _python("train/commands/*.py", "train/commands", "train/engine", count=3),
-    "finished_run": _python("train/finished_run.py", "train/test_finished_run.py", count=3),
+    "finished_run": _python("train/*.py", "train/test_finished_run.py", count=5),
     "networks": _python("train/networks/*.py", "train/networks", count=3),
     "reproduce": _python("train/reproduce/*.py", "train/reproduce", count=5),
     "utils": _python(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.train.config.bounds import MAX_IMAGE_SIZE as MAX_SIZE
-from ptd_ext.utils.bounded_files import ContentError, check_size, reading
+from ptd_ext.utils.bounded_files import ContentError, read_bytes, reading
 
 __all__ = ["ImageFiles"]
 
@@ -111,7 +112,7 @@ class ImageFiles:
 
     def _decode(self, position: int) -> Tensor:
         try:
-            from PIL import Image
+            from PIL import Image, UnidentifiedImageError
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
                 'Image files need Pillow: pip install "ptd_ext[train]".'
@@ -119,8 +120,14 @@ class ImageFiles:
         path = self.root / self.name(position)
         if not path.is_file():
             raise FileNotFoundError(f"The image {path} is listed, but there is no such file.")
-        check_size(path.stat().st_size, path, MAX_FILE)
-        with reading(path, "an image"), Image.open(path, formats=FORMATS) as image:
+        # Bytes in memory end where they end; of a file, Pillow asks for as many as a chunk claims.
+        content = io.BytesIO(read_bytes(path, MAX_FILE))
+        with reading(path, "an image"):
+            try:
+                image = Image.open(content, formats=FORMATS)
+            except UnidentifiedImageError:
+                kinds = ", ".join(FORMATS)
+                raise ContentError(f"is damaged or no image of these kinds: {kinds}") from None
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise ContentError(f"has {width} × {height} pixels, more than {MAX_PIXELS:,}")

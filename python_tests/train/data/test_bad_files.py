@@ -18,6 +18,7 @@ from fuzz.limited import MEGABYTE, run_one
 
 from ptd_ext.train import data
 from ptd_ext.train.config.toml import read_config
+from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.sets.word_vectors import _from_npy
 from ptd_ext.train.networks.weights import load_weights
 
@@ -77,6 +78,21 @@ def member(name, size, kind=tarfile.REGTYPE):
 def test_a_label_that_names_a_trillion_classes(tmp_path):
     path = npz(tmp_path / "d.npz", x=np.zeros((4, 3)), y=np.array([0, 1, 2, 1 << 40]))
     check(lambda: data.load("npz", path), r"y of .*d\.npz must be 0 to 99999; got 1099511627776")
+
+
+def test_a_picture_whose_last_chunk_claims_gigabytes(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        image.new("RGB", (16, 16)).save(tmp_path / label / "0.png")
+    path = tmp_path / "b" / "0.png"
+    content = path.read_bytes()
+    chunk = content.index(b"IDAT")
+    path.write_bytes(content[: chunk - 4] + b"\x7f\xff\xff\xff" + content[chunk:] + bytes(100))
+    files = ImageFiles(tmp_path, ["b/0.png"], 8)
+    # The pixels are there; what a decoder makes of the rest is its own.
+    outcome = run_one(lambda: files[0], memory=100 * MEGABYTE)
+    assert outcome.kind != "fault", outcome.text
 
 
 def test_a_line_of_pixels(tmp_path):
