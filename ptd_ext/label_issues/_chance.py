@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["CLEARLY", "FEW_ROWS", "chance_warning", "labels_follow_rows"]
+__all__ = ["CLEARLY", "FEW_ROWS", "beats_chance_on_few_rows", "chance_warning"]
 
 CLEARLY = 2.0  # standard errors by which one thing must be better than another
 FEW_ROWS = 2000  # with more, a tenth of them, held out, is enough to tell
@@ -22,9 +22,8 @@ def chance_warning(model: str, accuracy: float, codes: Tensor, rows: int) -> str
         codes: class indices of all given labels, [N].
         rows: how many rows the accuracy is taken over.
     """
-    frequent = torch.bincount(codes).max().item() / len(codes)
-    error = (frequent * (1 - frequent) / rows) ** 0.5
-    if accuracy > frequent + CLEARLY * error:
+    frequent = _most_frequent(codes)
+    if _clearly_above(accuracy, frequent, rows):
         return None
     return (
         f"{model} predicts {accuracy:.1%} of the given labels of {rows:,} rows it was not trained "
@@ -32,6 +31,30 @@ def chance_warning(model: str, accuracy: float, codes: Tensor, rows: int) -> str
         "flagged, since a model at chance says nothing of single labels. Try better features, "
         "more rows or another model."
     )
+
+
+def beats_chance_on_few_rows(inputs: Tensor, codes: Tensor, predicted: Tensor) -> bool:
+    """Whether few rows say that a model is better than chance, though held-out ones do not.
+
+    The labels must depend on the rows, and the model must have learned them: on all rows, most of
+    which it was trained on, it must clearly beat the most frequent label.
+
+    Args:
+        inputs: encoded rows, [N, …].
+        codes: class indices of the given labels, [N].
+        predicted: class indices that the model predicts, [N].
+    """
+    accuracy = (predicted == codes).double().mean().item()
+    learned = _clearly_above(accuracy, _most_frequent(codes), len(codes))
+    return learned and labels_follow_rows(inputs, codes)
+
+
+def _most_frequent(codes: Tensor) -> float:
+    return torch.bincount(codes).max().item() / len(codes)
+
+
+def _clearly_above(accuracy: float, frequent: float, rows: int) -> bool:
+    return accuracy > frequent + CLEARLY * (frequent * (1 - frequent) / rows) ** 0.5
 
 
 @torch.no_grad()

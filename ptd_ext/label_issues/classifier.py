@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._chance import CLEARLY, chance_warning, labels_follow_rows
+from ptd_ext.label_issues._chance import CLEARLY, beats_chance_on_few_rows, chance_warning
 from ptd_ext.label_issues._features import extract_features
 from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
 from ptd_ext.label_issues._labels import encode_labels
@@ -190,9 +190,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """P(true class | x), [N, C]."""
         check_is_fitted(self)
-        inputs = self.encode(X)
-        found = [member.outputs(inputs)[0].softmax(1) for member in self.members_]
-        return torch.stack(found).mean(0).numpy()
+        return self._clean_probabilities(self.encode(X)).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The most probable true class of every row, [N]."""
@@ -266,14 +264,20 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X
         return extract_features(X, self.feature_extractor)
 
+    def _clean_probabilities(self, inputs: Tensor) -> Tensor:
+        found = [member.outputs(inputs)[0].softmax(1) for member in self.members_]
+        return torch.stack(found).mean(0)
+
     def _judgement(
         self, best: Trained, inputs: Tensor, codes: Tensor, held_out: int
     ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
         """Check that the warm-up is clearly better than chance; if not, also return a warning."""
         accuracy = best.warm_up_accuracy
         warning = chance_warning("The network", accuracy, codes, held_out)
-        if warning is not None and labels_follow_rows(inputs, codes):
-            warning = None
+        if warning is not None:
+            predicted = self._clean_probabilities(inputs).argmax(1)
+            if beats_chance_on_few_rows(inputs, codes, predicted):
+                warning = None
         facts = {
             "rows": f"{len(codes):,}",
             "classes": f"{len(self.classes_)}",

@@ -84,6 +84,18 @@ def test_few_rows_of_very_noisy_labels_are_told_from_chance():
     assert sum(labels_follow_rows(rows, labels[order].long()) for order in shuffled) <= 5
 
 
+def test_a_network_at_chance_flags_nothing_though_labels_follow_the_rows():
+    """Forty rows that a line separates, and a network that has hardly begun to learn."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    rows = generator.standard_normal((40, 2)) + 6 * labels[:, None]
+    assert labels_follow_rows(torch.from_numpy(rows), torch.from_numpy(labels))
+    options = {"network": "linear", "method": "EM-F", "max_epochs": 1, "random_state": 0}
+    found = ptd_ext.find_label_issues(rows, labels, **options)
+    assert not found.trusted
+    assert not found.is_label_issue.any()
+
+
 def test_a_label_is_not_predicted_by_itself():
     """A model that was fitted to the row would explain any label of as many columns as rows."""
     generator = torch.Generator().manual_seed(0)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.label_issues._chance import FEW_ROWS, chance_warning, labels_follow_rows
+from ptd_ext.label_issues._chance import FEW_ROWS, beats_chance_on_few_rows, chance_warning
 from ptd_ext.label_issues._issue_files import write_issues
 from ptd_ext.label_issues._labels import GivenLabels
 from ptd_ext.label_issues._members import expected_joint
@@ -103,7 +103,7 @@ def _doubts(trainer: Trainer, t: TransitionEstimate, codes: Tensor) -> tuple[boo
     if accuracy is not None:
         held_out = len(problem.validation_labels)
         chance = chance_warning("The warmed-up network", accuracy.item(), codes, held_out)
-    if chance is not None and not _labels_follow_rows(problem):
+    if chance is not None and not _few_rows_beat_chance(trainer):
         return False, (chance,)
     prior = codes.bincount(minlength=problem.classes) if t.class_prior is None else t.class_prior
     sizes = len(problem.train_labels), t.weights.cpu()
@@ -111,15 +111,20 @@ def _doubts(trainer: Trainer, t: TransitionEstimate, codes: Tensor) -> tuple[boo
     return True, tuple(text[:1].upper() + text[1:] for text in found.doubts)
 
 
-def _labels_follow_rows(problem: Problem) -> bool:
+def _few_rows_beat_chance(trainer: Trainer) -> bool:
     """The test of small tables; of larger ones and of images, held-out samples tell."""
+    problem = trainer.problem
     labels = torch.cat([problem.train_labels, problem.validation_labels])
     table = len(problem.sample_shape) == 1 and problem.embedding is None
     if not table or len(labels) > FEW_ROWS:
         return False
-    parts = (problem.train, problem.validation)
-    rows = [part.fetch(torch.arange(len(part), device=part.device), part.device) for part in parts]
-    return labels_follow_rows(torch.cat(rows).cpu(), labels.cpu())
+    network, device = trainer.best_network(), trainer.device
+    rows, predicted = [], []
+    for part in (problem.train, problem.validation):
+        rows.append(part.fetch(torch.arange(len(part), device=part.device), part.device).cpu())
+        # The first rank alone writes the report, so that the others have no share in this.
+        predicted.append(predict(network, part, device, Ranks()).logits.argmax(1).cpu())
+    return beats_chance_on_few_rows(torch.cat(rows), labels.cpu(), torch.cat(predicted))
 
 
 def _facts(trainer: Trainer, count: int) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from ptd_ext.label_issues.findings import COLUMNS
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.data.problem import load_problem
 from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.label_report import _labels_follow_rows
+from ptd_ext.train.engine.label_report import _few_rows_beat_chance
 
 pytest.importorskip("sklearn")
 
@@ -177,12 +178,32 @@ def test_the_simplest_network_that_does(tmp_path, capsys, curved, network):
     assert "is taken" not in capsys.readouterr().out
 
 
+class LeastSquares(torch.nn.Module):
+    """A network that has learned the labels of a problem as far as a linear one can."""
+
+    def __init__(self, problem, learned=True):
+        super().__init__()
+        rows = problem.train.fetch(torch.arange(len(problem.train)), CPU.device)
+        targets = torch.nn.functional.one_hot(problem.train_labels).float()
+        self.matrix = torch.linalg.lstsq(rows, targets).solution * learned
+
+    def forward(self, rows):
+        return rows, rows @ self.matrix
+
+
 def test_labels_of_a_small_table_that_follow_its_rows_are_not_at_chance(own):
-    """All rows tell, in the order of their labels; images are left out."""
+    """All rows tell, in the order of their labels; images and a network at chance do not."""
     values = {"dataset": "npz", "data": str(own[0]), "network": "linear"}
     problem = load_problem(resolve(values, {}))
-    assert _labels_follow_rows(problem)
+
+    def beat_chance(network=None, **changes):
+        changed = dataclasses.replace(problem, **changes)
+        network = network or LeastSquares(problem)
+        trainer = SimpleNamespace(problem=changed, device=CPU.device, best_network=lambda: network)
+        return _few_rows_beat_chance(trainer)
+
+    assert beat_chance()
+    assert not beat_chance(LeastSquares(problem, learned=False))
     names = ("train_labels", "validation_labels")
-    others = {name: getattr(problem, name).flip(0) for name in names}
-    assert not _labels_follow_rows(dataclasses.replace(problem, **others))
-    assert not _labels_follow_rows(dataclasses.replace(problem, sample_shape=torch.Size([1, 2, 4])))
+    assert not beat_chance(**{name: getattr(problem, name).flip(0) for name in names})
+    assert not beat_chance(sample_shape=torch.Size([1, 2, 4]))
