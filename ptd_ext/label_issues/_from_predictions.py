@@ -155,7 +155,9 @@ def _columns_of(y: Any, columns: int, names: list[Any]) -> Sequence[Hashable] | 
     The columns of a data frame may be named by the labels, in any order.
     """
     found = encode_labels(y).classes
-    if names and set(found.tolist()) <= set(names):
+    labels = found.tolist()
+    # Numbers of columns are no names of labels such as True or 1.0, though they are equal to them.
+    if set(map(type, labels)) == set(map(type, names)) and set(labels) <= set(names):
         return names
     if len(found) == columns:
         return None

@@ -108,7 +108,7 @@ def _raw(X: Any) -> Any:  # noqa: N803
         if X.is_sparse:
             X = _scipy(X)  # noqa: N806
     if getattr(X, "ndim", None) == 4:
-        images = torch.as_tensor(X)
+        images = X if isinstance(X, Tensor) else torch.as_tensor(np.ascontiguousarray(X))
         if images.is_complex() or not (images.is_floating_point() or images.dtype == torch.uint8):
             raise ValueError(f"X must hold bytes or floats as images; got {images.dtype}.")
         if images.is_floating_point() and not images.isfinite().all():
@@ -117,9 +117,10 @@ def _raw(X: Any) -> Any:  # noqa: N803
         return images
     if isinstance(X, Tensor):
         X = X.numpy()  # noqa: N806
-    return check_array(
+    rows = check_array(
         X, accept_sparse="csr", dtype=np.float64, input_name="X", estimator="PTDClassifier"
     )
+    return rows if _is_sparse(rows) else np.ascontiguousarray(rows)
 
 
 def _scipy(X: Tensor) -> Any:  # noqa: N803

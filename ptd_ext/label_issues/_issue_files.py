@@ -14,7 +14,7 @@ from ptd_ext.label_issues._labels import array_of
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.rates import Interval, NoiseRate
 from ptd_ext.utils import tensor_files
-from ptd_ext.utils.bounded_files import reason
+from ptd_ext.utils.bounded_files import reason, shortened
 
 __all__ = ["read_issues", "write_issues"]
 
@@ -31,6 +31,8 @@ def write_issues(found: LabelIssues, path: str | os.PathLike[str]) -> None:
     odd = next((label for label in classes if not isinstance(label, _PLAIN)), None)
     if odd is not None:
         raise TypeError(f"classes must be whole numbers or texts to be saved; got {odd!r}.")
+    if len(set(map(type, classes))) > 1:
+        raise TypeError(f"classes must be of one kind to be saved; got {shortened(classes)}.")
     index = {label: position for position, label in enumerate(classes)}
     rates = (found.noise_rate.overall, *found.noise_rate.by_class)
     tensors = {

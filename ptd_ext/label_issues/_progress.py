@@ -32,6 +32,7 @@ def over_folds(folds: Iterable[Any], count: int, progress: bool | str) -> Iterat
             yield fold
             if bar is not None:
                 bar.update()
+                bar.refresh()  # folds are few, so that every one is shown
     finally:
         if bar is not None:
             bar.close()

@@ -1,11 +1,13 @@
 """The folder that `ptd-ext labels` writes to: claimed first, and finished once its table is there.
 
-The table of labels is written last. A folder with a lock and without that table was left by a
-command that was killed, and is taken over; any other folder that is not empty is left as it is.
+The table of labels is written last, and then the lock is removed. A folder with a lock and without
+that table was left by a command that was killed, and is taken over; any other folder that is not
+empty is left as it is.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 from ptd_ext.utils.atomic_files import is_leftover
 from ptd_ext.utils.claimed_folders import LOCK, claim
 
-__all__ = ["REPORT", "TABLE", "cleaned_name", "results_folder"]
+__all__ = ["REPORT", "TABLE", "cleaned_name", "remove_unfinished", "results_folder"]
 
 TABLE = "labels.csv"
 REPORT = "report.html"
@@ -25,27 +27,46 @@ def cleaned_name(data: Path) -> str:
     return f"cleaned{'.csv' if data.is_dir() else data.suffix.lower()}"
 
 
+def remove_unfinished(out: Path) -> None:
+    """Remove results that a killed command has left in a folder which this process holds."""
+    for name in (REPORT, *_CLEANED):
+        (out / name).unlink(missing_ok=True)
+
+
 @contextmanager
-def results_folder(out: Path) -> Iterator[None]:
+def results_folder(out: Path, data: Path) -> Iterator[None]:
     """Hold the folder for this process, which may write its results there.
 
-    Raises where the folder is in use, cannot be written to, or holds anything but the leftovers of
-    a command that was killed; those are removed.
+    Raises where the folder is in use, cannot be written to, holds anything but the leftovers of a
+    command that was killed, or lies within the data or around them.
     """
+    folder, source = out.resolve(), data.resolve()
+    within = source.is_dir() and folder.is_relative_to(source)
+    if within or folder in source.parents:
+        raise ValueError(
+            f"--out must be a folder apart from the data, {data}; got {out}. Give another --out."
+        )
     _check(out)  # before anything is written there
     with claim(out):
         _check(out)  # another process may have finished in the meantime
-        for name in (REPORT, *_CLEANED):
-            (out / name).unlink(missing_ok=True)
-        yield
+        try:
+            yield
+        finally:
+            if (out / TABLE).exists():
+                (out / LOCK).unlink(missing_ok=True)
 
 
 def _check(out: Path) -> None:
-    if not out.exists():
+    try:
+        names = set(os.listdir(out))
+    except FileNotFoundError:
         return
-    if not out.is_dir():
-        raise FileExistsError(f"{out} is a file, and must be a folder. Give another --out.")
-    names = {path.name for path in out.iterdir()}
+    except NotADirectoryError:
+        if not out.exists():  # it would lie below a file, which making it tells
+            return
+        raise FileExistsError(
+            f"{out} is a file, and must be a folder. Give another --out."
+        ) from None
     if TABLE in names:
         raise FileExistsError(
             f"{out} holds results already; nothing is overwritten. Give another --out, or remove "

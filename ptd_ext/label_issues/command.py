@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from ptd_ext.label_issues._parameters import check_folds, check_parameters
-from ptd_ext.label_issues._results_folder import REPORT, TABLE, cleaned_name, results_folder
+from ptd_ext.label_issues._results_folder import (
+    REPORT,
+    TABLE,
+    cleaned_name,
+    remove_unfinished,
+    results_folder,
+)
 from ptd_ext.label_issues._samples import show_rows
 from ptd_ext.label_issues.classifier import PTDClassifier
 from ptd_ext.label_issues.find import find_label_issues
@@ -139,7 +146,7 @@ def _run(arguments: argparse.Namespace) -> None:
         raise ValueError(
             f"--image-size must be from 1 to {MAX_IMAGE_SIZE}; got {arguments.image_size}."
         )
-    with results_folder(out):
+    with results_folder(out, arguments.data):
         data = read_own_data(
             arguments.data,
             label=arguments.label,
@@ -171,6 +178,7 @@ def _beside(data: Path) -> Path:
 
 
 def _write(data: OwnData, found: LabelIssues, out: Path, arguments: argparse.Namespace) -> None:
+    remove_unfinished(out)
     written = [TABLE, REPORT]
     sample = None if data.shown is None else show_rows(data.shown)
     found.report(out / REPORT, title=f"Labels of {data.path.name}", sample=sample)
@@ -199,5 +207,6 @@ def _named_as_flags() -> Iterator[None]:
         sentence = f"{_FLAGS.get(name, name)}{space}{rest}"
         for name, flag in _FLAGS.items():
             if "_" in name:  # others are words, too
-                sentence = sentence.replace(name, flag)
+                # Names of files and columns may hold that of an argument.
+                sentence = re.sub(rf"(?<![\w./-]){name}(?![\w./-])", flag, sentence)
         raise ValueError(sentence) from None

@@ -46,7 +46,8 @@ class OwnData:
         path: the file or folder.
         X: the rows to learn from.
         y: given labels, [N].
-        ids: file names of images, ids of a .npz file, otherwise row numbers, [N].
+        ids: file names of images, ids of a .npz file, the index of a .parquet file, otherwise
+            row numbers, [N].
         shown: the rows as the report shows them; None to show X.
         source: what a cleaned copy is made from: a data frame, arrays by name, or None.
         label: the name of the labels in the source.
@@ -89,7 +90,9 @@ class OwnData:
                     column.iloc[row] = labels[row]
                 frame = self.source.copy(deep=False)
                 frame.isetitem(self.position, column)
-                frame[keep].to_parquet(temporary)
+                # Numbers of rows are no column of the file, also where rows are dropped.
+                plain = isinstance(frame.index, _pandas("Tables").RangeIndex)
+                frame[keep].to_parquet(temporary, index=False if plain else None)
 
 
 def read_own_data(

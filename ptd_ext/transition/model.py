@@ -97,7 +97,8 @@ class PartTransition:
             weights = self.weights(features)
         elif features is not None or weights is None:
             raise ValueError("matrix takes features or weights, one of them.")
-        weights = as_tensor(weights, "weights")
+        if not isinstance(weights, Tensor):  # a tensor may have a gradient
+            weights = as_tensor(weights, "weights")
         if weights.dim() != 2 or weights.shape[1] != self.n_parts:
             raise ValueError(f"weights must be [N, {self.n_parts}]; got {list(weights.shape)}.")
         return functional.transition_matrix(weights, self.parts, self.slack)

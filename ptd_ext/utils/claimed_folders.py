@@ -23,7 +23,8 @@ def claim(out: Path, ranks: Ranks | None = None) -> Iterator[None]:
     """Make and lock the folder, and remove temporary files that killed processes have left.
 
     Nothing may be written to the folder outside of this context. A process may claim a folder
-    again within its own claim. After an error a folder that is empty but for the lock is removed.
+    again within its own claim. After an error a folder that it made and that is empty but for the
+    lock is removed.
 
     Args:
         out: the folder.
@@ -31,7 +32,7 @@ def claim(out: Path, ranks: Ranks | None = None) -> Iterator[None]:
     """
     ranks = Ranks() if ranks is None else ranks
     ranks.wait()
-    folder, lock = out.absolute(), None
+    folder, lock, made = out.absolute(), None, not out.exists()
     if ranks.first and folder not in _claimed:
         lock = _lock(out)
         _claimed.add(folder)
@@ -43,7 +44,8 @@ def claim(out: Path, ranks: Ranks | None = None) -> Iterator[None]:
         with contextlib.suppress(OSError):
             if lock is not None and os.listdir(out) == [LOCK]:
                 (out / LOCK).unlink()
-                out.rmdir()
+                if made:
+                    out.rmdir()
         raise
     finally:
         if lock is not None:

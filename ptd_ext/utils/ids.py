@@ -25,6 +25,9 @@ def as_tensor(values: Any, name: str) -> Tensor:
     """A tensor without a gradient, of whatever holds numbers."""
     if hasattr(values, "to_numpy"):  # a data frame; its own array may not be written to
         values = np.array(values.to_numpy())
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        # torch takes no reversed array, and none of another byte order.
+        values = np.asarray(values, values.dtype.newbyteorder("="), order="C")
     try:
         return torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError, OverflowError):

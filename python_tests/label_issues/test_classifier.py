@@ -77,7 +77,13 @@ def as_sparse_tensor(rows):
     return torch.from_numpy(rows).to_sparse()
 
 
-@pytest.mark.parametrize("convert", [as_tensor, as_sparse, as_sparse_tensor, np.ndarray.tolist])
+def as_reversed_array(rows):
+    return rows[::-1].copy()[::-1]
+
+
+@pytest.mark.parametrize(
+    "convert", [as_tensor, as_sparse, as_sparse_tensor, as_reversed_array, np.ndarray.tolist]
+)
 def test_kinds_of_rows_give_the_same(wine, convert):
     rows, _, given = wine
     plain = quick().fit(rows, given)

@@ -61,6 +61,39 @@ def test_folders_are_checked_before_the_training(table, untrained, capsys):
     assert "is a file" in refused(capsys, table, "--label", "side", "--out", table)
 
 
+def test_results_without_their_table_are_no_leftovers(table, capsys):
+    """A user may move the table away and edit the rest: a killed command leaves a lock, too."""
+    labels(table, "--label", "side", "--relabel", *TRUSTED)
+    out = table.with_name("data-labels")
+    (out / "labels.csv").rename(table.with_name("moved.csv"))
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert sorted(before) == ["cleaned.csv", "report.html"]
+    assert "not empty; nothing is overwritten" in refused(capsys, table, "--label", "side")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_results_of_a_killed_command_stay_until_there_are_others(table, capsys):
+    out = table.with_name("data-labels")
+    out.mkdir()
+    (out / ".lock").touch()
+    (out / "cleaned.csv").write_bytes(table.read_bytes())
+    inside = [out / "cleaned.csv", "--label", "side", "--out", out]
+    assert "--out must be a folder apart from the data" in refused(capsys, *inside)
+    assert "has no column 'none'" in refused(capsys, table, "--label", "none")
+    assert (out / "cleaned.csv").exists()
+    labels(table, "--label", "side", *TRUSTED)
+    assert sorted(path.name for path in out.iterdir()) == ["labels.csv", "report.html"]
+
+
+def test_an_empty_folder_of_the_user_stays(table, capsys):
+    out = table.with_name("mine")
+    out.mkdir()
+    named = table.rename(table.with_name("max_epochs_runs.csv"))
+    said = refused(capsys, named, "--label", "none", "--out", out)
+    assert "max_epochs_runs.csv has no column 'none'" in said
+    assert not any(out.iterdir())
+
+
 def test_columns_of_the_same_name_are_refused(tmp_path, capsys):
     """The second one would be learned from: it may be a copy of the labels."""
     path = tmp_path / "data.csv"
@@ -234,6 +267,12 @@ def test_parquet_keeps_types_and_index(tmp_path, capsys):
     assert cleaned.dtypes.tolist() == frame.dtypes.tolist()
     assert cleaned["side"].tolist() == found["suggested_label"].tolist()
     assert (cleaned["side"] != frame["side"]).any()
+    frame = frame.reset_index(drop=True)
+    frame.to_parquet(tmp_path / "plain.parquet")
+    labels(tmp_path / "plain.parquet", "--label", "side", "--drop", *TRUSTED)
+    plain = pandas.read_parquet(tmp_path / "plain-labels" / "cleaned.parquet")
+    assert plain.columns.tolist() == frame.columns.tolist()
+    assert plain.index.tolist() == list(range(len(plain)))
     frame["side"] = [[side] for side in frame["side"]]
     frame.to_parquet(tmp_path / "lists.parquet")
     assert "labels must be hashable" in refused(

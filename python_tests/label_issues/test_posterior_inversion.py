@@ -1,5 +1,6 @@
 """T(x)ᵀ is inverted on the simplex, and T is found by confident counts."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -140,6 +141,24 @@ def test_doubts_name_the_classes(with_probabilities):
     found = ptd_ext.find_label_issues(None, names, **options)
     assert found.trusted
     assert any("Row cat rests on about" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("kind", [bool, float])
+def test_numbers_of_columns_are_no_names_of_labels(kind):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.tile([[0.9, 0.1], [0.2, 0.8]], (20, 1)))
+    labels = np.tile([0, 1], 20).astype(kind)
+    found = ptd_ext.find_label_issues(None, labels, pred_probs=frame)
+    assert found.given_label.dtype == labels.dtype
+
+
+def test_reversed_arrays_and_other_byte_orders():
+    probabilities = np.tile([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], (20, 1))
+    labels = np.tile([0, 1, 1], 20)
+    plain = ptd_ext.find_label_issues(None, labels, pred_probs=probabilities)
+    for turned in (probabilities[::-1].copy()[::-1], probabilities.astype(">f8")):
+        found = ptd_ext.find_label_issues(None, labels, pred_probs=turned)
+        np.testing.assert_array_equal(found.label_quality, plain.label_quality)
 
 
 def test_data_frames_of_probabilities_and_features():

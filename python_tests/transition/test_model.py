@@ -43,6 +43,13 @@ def test_matrix():
     )
 
 
+def test_matrix_keeps_the_gradient_of_weights():
+    weights = WEIGHTS.clone().requires_grad_()
+    LEARNED.matrix(weights=weights)[:, 0, 0].sum().backward()
+    assert weights.grad is not None
+    assert weights.grad.any()
+
+
 def test_takes_a_fitted_factorisation():
     class Fitted:
         components_ = BASIS.numpy()
