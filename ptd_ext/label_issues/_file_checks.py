@@ -74,7 +74,7 @@ def encoder_of(
     kind, width = about["kind"], about["width"]
     if kind not in ("table", "image") or (kind == "table") != (len(inputs) == 1):
         raise ValueError(f"kind must be table or image, as inputs are; got {shortened(kind)}")
-    if "columns" in about:
+    if COLUMNS in about:
         raise ValueError("an earlier version of ptd_ext made it, whose columns are not read")
     columns, components = _columns(tensors.get(COLUMNS)), tensors.get("components")
     if kind == "image" and (columns is not None or components is not None):

@@ -10,6 +10,7 @@ import numpy as np
 from ptd_ext.label_issues._progress import check_progress
 from ptd_ext.label_issues.rates import check_flag_share
 from ptd_ext.train.config.bounds import MAX_PARTS, MAX_SEED
+from ptd_ext.utils.arguments import whole_number
 from ptd_ext.utils.chosen_device import chosen_device
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ def check_parameters(model: PTDClassifier) -> None:
             f"network must be one of {', '.join(names)}, or package.module:function; got "
             f"{model.network!r}."
         )
-    _check_whole("n_parts", model.n_parts, 1, MAX_PARTS)
+    whole_number(model.n_parts, "n_parts", 1, MAX_PARTS)
     if model.max_epochs is not None:
-        _check_whole("max_epochs", model.max_epochs, 1)
+        whole_number(model.max_epochs, "max_epochs")
     share = model.validation_fraction
     if share is not None and not (isinstance(share, _NUMBERS) and 0 < share < 1):
         raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
@@ -77,14 +78,7 @@ def check_folds(folds: Any, rows: int | None = None) -> None:
 def check_seed(random_state: Any) -> None:
     """Raise for a number that is no seed; generators are left to where they are used."""
     if isinstance(random_state, (*_NUMBERS, str)):
-        _check_whole("random_state", random_state, 0, MAX_SEED)
-
-
-def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    if isinstance(value, _WHOLE) and value >= least and (most is None or value <= most):
-        return
-    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
-    raise ValueError(f"{name} must be a whole number {wanted}; got {value!r}.")
+        whole_number(random_state, "random_state", 0, MAX_SEED)
 
 
 def _check_extractor(extractor: Any) -> None:

@@ -13,13 +13,12 @@ def whole_number(value: Any, name: str, least: int = 1, most: int | None = None)
     """The argument `name` as an int, NumPy's and torch's whole numbers too."""
     try:
         number = operator.index(value)
+        if number >= least and (most is None or number <= most):
+            return number
     except TypeError:
-        raise ValueError(f"{name} must be a whole number; got {value!r}.") from None
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}; got {number}.")
-    if most is not None and number > most:
-        raise ValueError(f"{name} must be at most {most}; got {number}.")
-    return number
+        pass
+    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise ValueError(f"{name} must be a whole number {wanted}; got {value!r}.")
 
 
 def not_negative(value: Any, name: str, *, finite: bool = True) -> float:

@@ -192,8 +192,13 @@ def test_two_classes_one_sample():
         ([0, 1, 2], 0.3, {"barrier": -1}, "barrier must be at least 0"),
         ([0, 1, 2], 0.3, {"base_share": 2}, "base_share must be from 0 to 1"),
         ([0, 1, 2], 0.3, {"base": torch.ones(2, 2)}, r"base must be \[3, 3\]"),
-        ([0, 1, 2], 0.3, {"window": 0}, "window must be at least 1"),
-        ([0, 1, 2], 0.3, {"window": float("nan")}, "window must be a whole number; got nan"),
+        ([0, 1, 2], 0.3, {"window": 0}, "window must be a whole number of at least 1"),
+        (
+            [0, 1, 2],
+            0.3,
+            {"window": float("nan")},
+            "window must be a whole number of at least 1; got nan",
+        ),
         ([0, 1, 2**40], 0.3, {}, "classes must be at most 32,768; .*label is 1,099,511,627,776"),
     ],
 )
@@ -209,7 +214,7 @@ def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
         (["a", "b"], {}, r"labels must be a tensor, .*; got \['a', 'b'\]"),
         ([0, 1, 2], {"base": "flat"}, "base must be a tensor, .*; got 'flat'"),
         ([0, 1, 2], {"noise_rate": "0.3"}, "noise_rate must be from 0 to 1; got '0.3'"),
-        ([0, 1, 2], {"classes": 3.5}, "classes must be a whole number; got 3.5"),
+        ([0, 1, 2], {"classes": 3.5}, "classes must be a whole number of at least 0; got 3.5"),
     ],
 )
 def test_arguments_that_are_no_numbers(labels, options, sentence):

@@ -101,7 +101,7 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         ((FEATURES[:9], POSTERIOR, LABELS), {}, "same samples; got 9, 20 and 20"),
         ((FEATURES, POSTERIOR * 2, LABELS), {}, "must be probabilities"),
         ((FEATURES[:1], POSTERIOR[:1], LABELS[:1]), {}, "at least 2 samples"),
-        ((FEATURES, POSTERIOR, LABELS), {"n_parts": 0}, "n_parts must be at least 1"),
+        ((FEATURES, POSTERIOR, LABELS), {"n_parts": 0}, "n_parts must be a whole number from 1"),
         (
             (FEATURES[:, :0], POSTERIOR, LABELS),
             {},
@@ -112,17 +112,33 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         (
             (FEATURES, POSTERIOR, LABELS),
             {"n_parts": 1.5},
-            "n_parts must be a whole number; got 1.5",
+            "n_parts must be a whole number from 1 to 256; got 1.5",
         ),
         (
             (FEATURES, POSTERIOR, LABELS),
             {"n_parts": 10**9},
-            "n_parts must be at most 256; got 1000",
+            "n_parts must be a whole number from 1 to 256; got 1000",
         ),
-        ((FEATURES, POSTERIOR, LABELS), {"batch_size": 0}, "batch_size must be at least 1; got 0"),
-        ((FEATURES, POSTERIOR, LABELS), {"patience": 0}, "patience must be at least 1; got 0"),
-        ((FEATURES, POSTERIOR, LABELS), {"epochs": "3"}, "epochs must be a whole number; got '3'"),
-        ((FEATURES, POSTERIOR, LABELS), {"random_state": 2**70}, "random_state must be at most"),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"batch_size": 0},
+            "batch_size must be a whole number of at least 1; got 0",
+        ),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"patience": 0},
+            "patience must be a whole number of at least 1; got 0",
+        ),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"epochs": "3"},
+            "epochs must be a whole number of at least 1; got '3'",
+        ),
+        (
+            (FEATURES, POSTERIOR, LABELS),
+            {"random_state": 2**70},
+            "random_state must be a whole number from 0 to",
+        ),
         ((FEATURES, POSTERIOR, LABELS), {"gate_penalty": NAN_}, "gate_penalty must be at least 0"),
         ((FEATURES, POSTERIOR, LABELS), {"lr": torch.inf}, "lr must be at least 0 and finite; got"),
         ((FEATURES, POSTERIOR, LABELS), {"min_gain": NAN_}, "min_gain must be at least 0; got nan"),

@@ -229,11 +229,11 @@ def test_pictures_of_what_is_none():
         ptd_ext.image_grid(torch.rand(3, 0, 0))
     with pytest.raises(ValueError, match=r"images must be .* at least 1; got \[4, 0, 0\]"):
         ptd_ext.plot_part_images(WEIGHTS, torch.rand(50, 0, 0))
-    with pytest.raises(ValueError, match=r"columns must be a whole number; got 1\.5"):
+    with pytest.raises(ValueError, match=r"columns must be a whole number of at least 1; got 1\.5"):
         ptd_ext.image_grid(torch.rand(3, 2, 2), columns=1.5)
-    with pytest.raises(ValueError, match="gap must be at least 0; got -2"):
+    with pytest.raises(ValueError, match="gap must be a whole number of at least 0; got -2"):
         ptd_ext.image_grid(torch.rand(3, 2, 2), gap=-2)
-    with pytest.raises(ValueError, match="columns must be at least 1; got 0"):
+    with pytest.raises(ValueError, match="columns must be a whole number of at least 1; got 0"):
         ptd_ext.image_grid(torch.rand(3, 2, 2), columns=0)
     with pytest.raises(ValueError, match=r"image_shape must have 12 entries.*; got \(5, 5\)"):
         ptd_ext.plot_part_images(WEIGHTS, torch.rand(50, 12), image_shape=(5, 5))

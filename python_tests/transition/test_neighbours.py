@@ -112,8 +112,18 @@ def test_class_without_labels_is_told():
         (torch.zeros(9, 2), [0, 1, 2] * 3, {"classes": 2}, "labels must be 0 to 1; got 2"),
         (torch.zeros(9, 2), [0, 1, 2**40] * 3, {}, "classes must be at most 32,768"),
         (torch.zeros(9, 0), [0, 1, 2] * 3, {}, r"features must have at least one column; .*9, 0\]"),
-        (torch.zeros(9, 2), [0, 1, 2] * 3, {"k": 1.5}, "k must be a whole number; got 1.5"),
-        (torch.zeros(9, 2), [0, 1, 2] * 3, {"iterations": -1}, "iterations must be at least 0"),
+        (
+            torch.zeros(9, 2),
+            [0, 1, 2] * 3,
+            {"k": 1.5},
+            "k must be a whole number of at least 1; got 1.5",
+        ),
+        (
+            torch.zeros(9, 2),
+            [0, 1, 2] * 3,
+            {"iterations": -1},
+            "iterations must be a whole number of at least 0",
+        ),
     ],
 )
 def test_bad_arguments_get_a_sentence(features, labels, options, sentence):
