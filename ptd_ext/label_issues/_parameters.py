@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptd_ext.label_issues._progress import check_progress
 from ptd_ext.label_issues.rates import check_flag_share
+from ptd_ext.label_issues.training.progress import check_progress
 from ptd_ext.train.config.bounds import MAX_PARTS, MAX_SEED
 from ptd_ext.utils.arguments import whole_number
 from ptd_ext.utils.chosen_device import chosen_device

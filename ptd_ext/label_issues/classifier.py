@@ -16,20 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._chance import CLEARLY, beats_chance_on_few_rows, chance_warning
-from ptd_ext.label_issues._features import extract_features
-from ptd_ext.label_issues._inputs import InputEncoder, from_dataset, row_ids
-from ptd_ext.label_issues._labels import encode_labels
-from ptd_ext.label_issues._members import judge_rows
 from ptd_ext.label_issues._parameters import LEAST_ROWS, check_classes, check_parameters
-from ptd_ext.label_issues._training import (
+from ptd_ext.label_issues.chance import CLEARLY, beats_chance_on_few_rows, chance_warning
+from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.label_issues.inputs.encoder import InputEncoder, from_dataset, row_ids
+from ptd_ext.label_issues.inputs.features import extract_features
+from ptd_ext.label_issues.inputs.labels import encode_labels
+from ptd_ext.label_issues.training.in_memory import (
     Trained,
     candidate_networks,
     fitting_settings,
     split_rows,
     train_network,
 )
-from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.label_issues.training.members import judge_rows
 from ptd_ext.train.methods.registry import METHODS
 from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.chosen_device import chosen_device
@@ -213,7 +213,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what `predict`, `predict_proba` and `transition` need, as safetensors."""
-        from ptd_ext.label_issues._files import save_classifier
+        from ptd_ext.label_issues.files.classifier_file import save_classifier
 
         check_is_fitted(self)
         save_classifier(self, path)
@@ -224,7 +224,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         A network of your own, `package.module:function`, is imported only if `network` names it.
         """
-        from ptd_ext.label_issues._files import load_classifier
+        from ptd_ext.label_issues.files.classifier_file import load_classifier
 
         return load_classifier(cls, path, network)
 

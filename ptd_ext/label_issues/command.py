@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from ptd_ext.label_issues._parameters import check_folds, check_parameters
-from ptd_ext.label_issues._results_folder import (
+from ptd_ext.label_issues.classifier import PTDClassifier
+from ptd_ext.label_issues.files.results_folder import (
     REPORT,
     TABLE,
     cleaned_name,
     remove_unfinished,
     results_folder,
 )
-from ptd_ext.label_issues._samples import show_rows
-from ptd_ext.label_issues.classifier import PTDClassifier
+from ptd_ext.label_issues.files.tables import OwnData, read_own_data
 from ptd_ext.label_issues.find import find_label_issues
 from ptd_ext.label_issues.findings import LabelIssues
-from ptd_ext.label_issues.tables import OwnData, read_own_data
+from ptd_ext.label_issues.inputs.samples import show_rows
 from ptd_ext.train.commands.errors import report_errors
 from ptd_ext.train.config.bounds import MAX_IMAGE_SIZE
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._from_predictions import judge_predictions
-from ptd_ext.label_issues._inputs import from_dataset
-from ptd_ext.label_issues._labels import as_ids
 from ptd_ext.label_issues._parameters import check_folds, check_parameters, check_seed
-from ptd_ext.label_issues._progress import bar_on_terminals
-from ptd_ext.label_issues._samples import show_rows
 from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.inputs.encoder import from_dataset
+from ptd_ext.label_issues.inputs.labels import as_ids
+from ptd_ext.label_issues.inputs.samples import show_rows
 from ptd_ext.label_issues.rates import check_flag_share
+from ptd_ext.label_issues.training.progress import bar_on_terminals
+from ptd_ext.label_issues.without_training.predictions import judge_predictions
 from ptd_ext.utils.params import seed_of
 
 __all__ = ["find_label_issues"]
@@ -111,8 +111,8 @@ def _by_training(
     seed: int,
     options: dict[str, Any],
 ) -> LabelIssues:
-    from ptd_ext.label_issues._cross_fit import cross_fitted, fold_rows
     from ptd_ext.label_issues.classifier import PTDClassifier
+    from ptd_ext.label_issues.training.cross_fit import cross_fitted, fold_rows
 
     if isinstance(X, Dataset):
         X, own = from_dataset(X)  # noqa: N806

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues._labels import GivenLabels, as_ids
+from ptd_ext.label_issues.inputs.labels import GivenLabels, as_ids
 from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
 from ptd_ext.label_issues.report import ReportContents, Sample, write_report
 from ptd_ext.utils.atomic_files import atomic_file

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ptd_ext._C import build_info
-from ptd_ext.label_issues._issue_files import read_issues
+from ptd_ext.label_issues.files.findings_file import read_issues
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.train.config.settings import Settings
 from ptd_ext.train.config.toml import read_config

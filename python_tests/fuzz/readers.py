@@ -21,9 +21,9 @@ import torch
 import ptd_ext
 from fuzz import mutations
 from fuzz.limited import Outcome, judged
-from ptd_ext.label_issues._inputs import InputEncoder
-from ptd_ext.label_issues._labels import encode_labels
-from ptd_ext.label_issues.tables import read_own_data
+from ptd_ext.label_issues.files.tables import read_own_data
+from ptd_ext.label_issues.inputs.encoder import InputEncoder
+from ptd_ext.label_issues.inputs.labels import encode_labels
 from ptd_ext.train import data
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.settings import Settings

@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ptd_ext
-from ptd_ext.label_issues import _training
-from ptd_ext.label_issues._cross_fit import fold_rows
-from ptd_ext.label_issues._inputs import InputEncoder
+from ptd_ext.label_issues.inputs.encoder import InputEncoder
+from ptd_ext.label_issues.training import in_memory
+from ptd_ext.label_issues.training.cross_fit import fold_rows
 
 
 def quick(**options):
@@ -176,7 +176,7 @@ def test_a_file_imports_nothing_by_itself(wine, tmp_path):
 
 def test_shapes_that_a_file_names_cost_nothing(wine, tmp_path):
     """Neither rows of a million million numbers nor labels of a gigabyte are made."""
-    from ptd_ext.label_issues._files import _KIND
+    from ptd_ext.label_issues.files.classifier_file import _KIND
     from ptd_ext.utils import tensor_files
 
     path = tmp_path / "model.safetensors"
@@ -223,7 +223,7 @@ def test_settings_are_checked_before_the_training(monkeypatch, options, sentence
     def train(*_, **__):
         raise AssertionError("training began")
 
-    monkeypatch.setattr(_training._InMemory, "train", train)
+    monkeypatch.setattr(in_memory._InMemory, "train", train)
     labels = ["once", *["often"] * 11]
     with pytest.raises(ValueError, match=sentence):
         ptd_ext.find_label_issues(np.arange(24.0).reshape(12, 2), labels, **options)

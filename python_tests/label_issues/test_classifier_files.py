@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("sklearn")
 
 import ptd_ext
-from ptd_ext.label_issues._files import _KIND
+from ptd_ext.label_issues.files.classifier_file import _KIND
 from ptd_ext.utils import tensor_files
 
 RANDOM = np.random.default_rng(0)

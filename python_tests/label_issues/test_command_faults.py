@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from label_issues.command_cases import TRUSTED, labels, refused, two_clouds
 
-from ptd_ext.label_issues import _training
+from ptd_ext.label_issues.training import in_memory
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -26,7 +26,7 @@ def untrained(monkeypatch):
     def train(*_, **__):
         raise AssertionError("training began")
 
-    monkeypatch.setattr(_training._InMemory, "train", train)
+    monkeypatch.setattr(in_memory._InMemory, "train", train)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.label_issues._labels import as_ids, encode_labels
 from ptd_ext.label_issues.findings import judge
+from ptd_ext.label_issues.inputs.labels import as_ids, encode_labels
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import torch
 from sklearn.datasets import load_wine
 
 import ptd_ext
-from ptd_ext.label_issues._members import Member, judge_rows
-from ptd_ext.label_issues._training import Trained, fitting_settings
 from ptd_ext.label_issues.classifier import _chosen
+from ptd_ext.label_issues.training.in_memory import Trained, fitting_settings
+from ptd_ext.label_issues.training.members import Member, judge_rows
 from ptd_ext.transition.gate import LinearGate
 
 

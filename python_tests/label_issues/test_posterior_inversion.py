@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import ptd_ext
-from ptd_ext.label_issues._confident import confident_transition
-from ptd_ext.label_issues._posterior import invert_posterior
+from ptd_ext.label_issues.without_training.confident_counts import confident_transition
+from ptd_ext.label_issues.without_training.inversion import invert_posterior
 
 MATRIX = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]], dtype=torch.float64)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from ptd_ext.label_issues._labels import GivenLabels
 from ptd_ext.label_issues.findings import judge
+from ptd_ext.label_issues.inputs.labels import GivenLabels
 from ptd_ext.label_issues.rates import flag_issues, noise_rate, wilson_interval
 
 

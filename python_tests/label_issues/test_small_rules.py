@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import ptd_ext
-from ptd_ext.label_issues import _features
-from ptd_ext.label_issues._chance import labels_follow_rows, without_own_row
-from ptd_ext.label_issues._samples import png_of
-from ptd_ext.label_issues._training import _held_out_likelihood, split_rows
+from ptd_ext.label_issues.chance import labels_follow_rows, without_own_row
+from ptd_ext.label_issues.inputs import features
+from ptd_ext.label_issues.inputs.samples import png_of
 from ptd_ext.label_issues.report.matrices import _entry
+from ptd_ext.label_issues.training.in_memory import _held_out_likelihood, split_rows
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
@@ -50,12 +50,12 @@ def test_labels_that_are_no_columns_must_be_explained():
 
 def test_a_network_from_a_file_is_evaluated_not_trained(monkeypatch):
     network = torch.nn.Dropout()
-    monkeypatch.setattr(_features, "read_weights", lambda path: {"layer3.5.conv1.weight"})
-    monkeypatch.setattr(_features, "build", lambda name, classes, inputs: network)
-    monkeypatch.setattr(_features, "load_weights", lambda network, path: None)
-    features = _features._resnet("weights.pt")
+    monkeypatch.setattr(features, "read_weights", lambda path: {"layer3.5.conv1.weight"})
+    monkeypatch.setattr(features, "build", lambda name, classes, inputs: network)
+    monkeypatch.setattr(features, "load_weights", lambda network, path: None)
+    extract = features._resnet("weights.pt")
     assert not network.training
-    assert torch.equal(features(torch.ones(1, 8)), torch.ones(8))
+    assert torch.equal(extract(torch.ones(1, 8)), torch.ones(8))
 
 
 def test_pictures_of_floats_are_scaled_to_all_shades():

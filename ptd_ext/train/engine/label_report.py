@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.label_issues._chance import FEW_ROWS, beats_chance_on_few_rows, chance_warning
-from ptd_ext.label_issues._issue_files import write_issues
-from ptd_ext.label_issues._labels import GivenLabels
-from ptd_ext.label_issues._members import expected_joint
-from ptd_ext.label_issues._samples import png_of
+from ptd_ext.label_issues.chance import FEW_ROWS, beats_chance_on_few_rows, chance_warning
+from ptd_ext.label_issues.files.findings_file import write_issues
 from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.label_issues.inputs.labels import GivenLabels
+from ptd_ext.label_issues.inputs.samples import png_of
 from ptd_ext.label_issues.report.contents import Sample
+from ptd_ext.label_issues.training.members import expected_joint
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.problem import Problem

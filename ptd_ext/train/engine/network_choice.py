@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.label_issues._chance import CLEARLY
+from ptd_ext.label_issues.chance import CLEARLY
 from ptd_ext.train.config.own_data import networks_for
 from ptd_ext.train.config.presets import resolve
 from ptd_ext.train.config.toml import read_config

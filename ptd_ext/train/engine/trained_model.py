@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ptd_ext.label_issues._labels import array_of
+from ptd_ext.label_issues.inputs.labels import array_of
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.engine.placement import build_network
 from ptd_ext.train.engine.state import TransitionEstimate

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ptd_ext.label_issues._file_checks import (
+from ptd_ext.label_issues.files.classifier_checks import (
     COLUMNS,
     check_numbers,
     check_sizes,
@@ -18,7 +18,7 @@ from ptd_ext.label_issues._file_checks import (
     encoder_of,
     sample_shape,
 )
-from ptd_ext.label_issues._members import Member
+from ptd_ext.label_issues.training.members import Member
 from ptd_ext.train import networks
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition

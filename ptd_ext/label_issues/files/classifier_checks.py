@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ptd_ext.label_issues._columns import Columns
-from ptd_ext.label_issues._inputs import InputEncoder
-from ptd_ext.label_issues._labels import array_of
+from ptd_ext.label_issues.inputs.columns import Columns
+from ptd_ext.label_issues.inputs.encoder import InputEncoder
+from ptd_ext.label_issues.inputs.labels import array_of
 from ptd_ext.train import networks
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.bounded_files import shortened

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._columns import is_frame
-from ptd_ext.label_issues._inputs import row_text
+from ptd_ext.label_issues.inputs.columns import is_frame
+from ptd_ext.label_issues.inputs.encoder import row_text
 from ptd_ext.label_issues.report.contents import Sample
 
 __all__ = ["png_of", "show_rows"]

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.label_issues._members import Member
-from ptd_ext.label_issues._progress import TrainingProgress
+from ptd_ext.label_issues.training.members import Member
+from ptd_ext.label_issues.training.progress import TrainingProgress
 from ptd_ext.ops.functional import noisy_posterior
 from ptd_ext.train.config.own_data import networks_for, schedule_for, validation_share
 from ptd_ext.train.config.settings import Settings

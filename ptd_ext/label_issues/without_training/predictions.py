@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.label_issues._chance import CLEARLY, chance_warning
-from ptd_ext.label_issues._confident import confident_transition
-from ptd_ext.label_issues._labels import GivenLabels, as_ids, encode_labels
-from ptd_ext.label_issues._posterior import invert_posterior
+from ptd_ext.label_issues.chance import CLEARLY, chance_warning
 from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.label_issues.inputs.labels import GivenLabels, as_ids, encode_labels
+from ptd_ext.label_issues.without_training.confident_counts import confident_transition
+from ptd_ext.label_issues.without_training.inversion import invert_posterior
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.learned_parts import fit_learned_parts
 from ptd_ext.transition.neighbours import neighbour_transition

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues._labels import encode_labels
 from ptd_ext.label_issues._parameters import LEAST_ROWS, check_folds
-from ptd_ext.label_issues._progress import over_folds
 from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.label_issues.inputs.labels import encode_labels
+from ptd_ext.label_issues.training.progress import over_folds
 from ptd_ext.ops.functional import clean_posterior
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._columns import Columns, is_frame
+from ptd_ext.label_issues.inputs.columns import Columns, is_frame
 
 __all__ = ["InputEncoder", "from_dataset", "row_ids", "row_text"]
 

@@ -13,16 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues._arrays import read_row_arrays, write_changed_arrays
-from ptd_ext.label_issues._columns import is_frame
-from ptd_ext.label_issues._delimited import (
+from ptd_ext.label_issues.files.arrays import read_row_arrays, write_changed_arrays
+from ptd_ext.label_issues.files.delimited import (
     SEPARATORS,
     labels_as_written,
     read_delimited,
     write_changed_copy,
 )
-from ptd_ext.label_issues._labels import encode_labels
-from ptd_ext.label_issues._parquet import read_parquet
+from ptd_ext.label_issues.files.parquet import read_parquet
+from ptd_ext.label_issues.inputs.columns import is_frame
+from ptd_ext.label_issues.inputs.labels import encode_labels
 from ptd_ext.train.config.own_data import IMAGE_SIZE
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.sets.image_folder import list_images

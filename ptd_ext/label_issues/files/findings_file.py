@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.label_issues._labels import array_of
 from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.inputs.labels import array_of
 from ptd_ext.label_issues.rates import Interval, NoiseRate
 from ptd_ext.utils import tensor_files
 from ptd_ext.utils.bounded_files import reason, shortened

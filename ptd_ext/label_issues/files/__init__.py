@@ -1,0 +1,1 @@
+"""The user's data, findings and classifiers in files."""

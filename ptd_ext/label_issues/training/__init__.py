@@ -1,0 +1,1 @@
+"""Networks trained on rows in memory, which then judge them."""

@@ -1,0 +1,1 @@
+"""Labels judged by probabilities or embeddings that the user has already."""
