@@ -75,6 +75,8 @@ def image_grid(
         )
     columns = None if columns is None else whole_number(columns, "columns")
     gap = whole_number(gap, "gap", least=0)
+    if limits is not None:
+        _check_limits(limits)
     count, height, width = images.shape[:3]
     columns = math.ceil(math.sqrt(count)) if columns is None else min(columns, count)
     lines = math.ceil(count / columns)
@@ -86,6 +88,14 @@ def image_grid(
         scaled = (image - low) / max(high - low, 1e-12)
         grid[top : top + height, left : left + width] = scaled.clamp(0, 1)
     return grid.numpy()
+
+
+def _check_limits(limits: Any) -> None:
+    found = np.asarray(limits)
+    if found.shape != (2,) or found.dtype.kind not in "iuf" or not np.isfinite(found).all():
+        raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}.")
+    if found[0] >= found[1]:
+        raise ValueError(f"limits must have the lower number first; got {limits!r}.")
 
 
 def plot_part_images(

@@ -9,7 +9,7 @@ import torch
 
 import ptd_ext
 from ptd_ext.label_issues.chance import labels_follow_rows, without_own_row
-from ptd_ext.label_issues.inputs import features
+from ptd_ext.label_issues.inputs import encoder, features
 from ptd_ext.label_issues.inputs.samples import png_of
 from ptd_ext.label_issues.report.matrices import _entry
 from ptd_ext.label_issues.training.in_memory import _held_out_likelihood, split_rows
@@ -121,3 +121,20 @@ def test_predictions_without_a_row_are_those_of_a_fit_without_it():
     predicted = without @ torch.eye(2).double()[labels]
     found = predicted.gather(1, labels[:, None]).mean().item()
     assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_images_are_scaled_in_batches(monkeypatch, dtype):
+    monkeypatch.setattr(encoder, "_IMAGES", 4)
+    images = torch.randint(0, 256, (11, 2, 3, 5), generator=torch.Generator().manual_seed(0))
+    images[:, 1] = 7  # a constant channel is not divided by zero
+    given = images.to(dtype)
+    found, scaled = encoder.InputEncoder.fit(given)
+    assert torch.equal(given, images.to(dtype))  # the caller's images stay as they are
+    values = images.double()
+    torch.testing.assert_close(found.mean, values.mean((0, 2, 3)))
+    spread = torch.stack([values[:, 0].std(correction=0), torch.ones(()).double()])
+    torch.testing.assert_close(found.scale, spread)
+    expected = (values - found.mean.view(1, 2, 1, 1)) / spread.view(1, 2, 1, 1)
+    torch.testing.assert_close(scaled, expected.float())
+    assert torch.equal(found.encode(given[5:]), scaled[5:])

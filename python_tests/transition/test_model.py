@@ -1,5 +1,6 @@
 """The learned object, the approximation error, and pictures of parts."""
 
+import math
 import sys
 
 import numpy as np
@@ -235,5 +236,11 @@ def test_pictures_of_what_is_none():
         ptd_ext.image_grid(torch.rand(3, 2, 2), gap=-2)
     with pytest.raises(ValueError, match="columns must be a whole number of at least 1; got 0"):
         ptd_ext.image_grid(torch.rand(3, 2, 2), columns=0)
+    with pytest.raises(ValueError, match=r"limits must be two finite numbers.*; got \(1,\)"):
+        ptd_ext.image_grid(torch.rand(3, 2, 2), limits=(1,))
+    with pytest.raises(ValueError, match=r"limits must be two finite numbers.*; got \(0, nan\)"):
+        ptd_ext.image_grid(torch.rand(3, 2, 2), limits=(0, math.nan))
+    with pytest.raises(ValueError, match=r"limits must have the lower number first; got \(1, 1\)"):
+        ptd_ext.image_grid(torch.rand(3, 2, 2), limits=(1, 1))
     with pytest.raises(ValueError, match=r"image_shape must have 12 entries.*; got \(5, 5\)"):
         ptd_ext.plot_part_images(WEIGHTS, torch.rand(50, 12), image_shape=(5, 5))

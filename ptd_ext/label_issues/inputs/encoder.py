@@ -17,6 +17,7 @@ __all__ = ["InputEncoder", "from_dataset", "row_ids", "row_text"]
 
 _MOST_SPARSE_COLUMNS = 1024  # beyond them, a sparse matrix is reduced to its singular vectors
 _SINGULAR_VECTORS = 256
+_IMAGES = 1024  # copied at once, so that no second copy of all images is made
 
 
 @dataclass
@@ -45,8 +46,7 @@ class InputEncoder:
         columns = Columns.fit(X) if is_frame(X) else None
         raw = columns.encode(X) if columns is not None else _raw(X)
         if isinstance(raw, Tensor):
-            mean = raw.double().mean((0, 2, 3))
-            spread = raw.double().std((0, 2, 3), correction=0)
+            mean, spread = _channel_moments(raw)
             found = cls("image", mean, _safe(spread), raw.shape[1])
             return found, found._scaled(raw)
         width, components = raw.shape[1], None
@@ -83,8 +83,23 @@ class InputEncoder:
     def _scaled(self, raw: Tensor) -> Tensor:
         if self.kind == "image":
             mean, scale = (each.float().view(1, -1, 1, 1) for each in (self.mean, self.scale))
-            return (raw.float() - mean) / scale
+            found = torch.empty(raw.shape, dtype=torch.float32)
+            for images, into in zip(raw.split(_IMAGES), found.split(_IMAGES), strict=True):
+                into.copy_(images).sub_(mean).div_(scale)
+            return found
         return ((raw - self.mean) / self.scale).float()
+
+
+def _channel_moments(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, without a float64 copy of all images."""
+    count = images[:, 0].numel()
+    mean = torch.zeros(images.shape[1], dtype=torch.float64)
+    for batch in images.split(_IMAGES):
+        mean += batch.double().sum((0, 2, 3)) / count
+    variance = torch.zeros_like(mean)
+    for batch in images.split(_IMAGES):
+        variance += (batch.double() - mean.view(1, -1, 1, 1)).square().sum((0, 2, 3)) / count
+    return mean, variance.sqrt()
 
 
 def _safe(spread: Tensor) -> Tensor:
