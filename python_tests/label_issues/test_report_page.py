@@ -13,6 +13,7 @@ import pytest
 from label_issues.report_cases import HOSTILE, NAMES, contents, show
 
 import ptd_ext.label_issues.report as report
+from ptd_ext import find_label_issues
 from ptd_ext.label_issues.report import Interval, Sample, gallery, write_report
 from ptd_ext.label_issues.report.figures import curve, heat_levels, heat_picture
 
@@ -221,3 +222,15 @@ def test_scripts_of_others_are_those_named():
 
 def _vendor(name):
     return (FOLDER / "vendor" / name).read_text(encoding="utf-8")
+
+
+def test_a_class_that_no_label_names_is_unknown(tmp_path):
+    """It is there as a column of pred_probs, or as an empty folder of images."""
+    given = np.repeat([0, 1], 50)
+    probabilities = np.eye(3)[given] * 0.7 + [0.15, 0.15, 0]
+    given[::10] = 1 - given[::10]
+    found = find_label_issues(None, given, pred_probs=probabilities)
+    page = Page(found.report(tmp_path / "report.html"))
+    assert "2 0 0 unknown" in page.words
+    longest = max(float(a["d"].split("V8M")[1].split()[0]) for a in page.having("path")[1:3])
+    assert longest == 100, "the unknown rate leaves the width to the known ones"

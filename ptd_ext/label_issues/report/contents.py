@@ -144,8 +144,7 @@ def _check_probabilities(name: str, values: np.ndarray) -> None:
 
 
 def _check_interval(name: str, interval: Interval) -> None:
-    values = (interval.estimate, interval.low, interval.high)
-    if all(math.isnan(value) for value in values):
+    if math.isnan(interval.estimate):  # nothing is known of a class that no label names
         return
     if not -1e-9 <= interval.low <= interval.estimate <= interval.high <= 1 + 1e-9:
         raise ValueError(f"{name} must have 0 ≤ low ≤ estimate ≤ high ≤ 1; got {interval}.")

@@ -124,7 +124,8 @@ def _rates(contents: ReportContents) -> list[_Rate]:
     given, flags = np.asarray(contents.given), np.asarray(contents.is_label_issue)
     labels = np.bincount(given, minlength=classes)
     flagged = np.bincount(given[flags], minlength=classes)
-    highs = [rate.high for rate in contents.noise_rate_by_class if not math.isnan(rate.high)]
+    known = (rate for rate in contents.noise_rate_by_class if not math.isnan(rate.estimate))
+    highs = [rate.high for rate in known]
     longest = max([0.01, *highs])
     return [
         _Rate.of(rate, longest, int(labels[label]), int(flagged[label]))
