@@ -10,7 +10,7 @@ import torch
 import ptd_ext
 from ptd_ext.label_issues.chance import labels_follow_rows, without_own_row
 from ptd_ext.label_issues.inputs import encoder, features
-from ptd_ext.label_issues.inputs.samples import png_of
+from ptd_ext.label_issues.inputs.samples import png_of, show_rows
 from ptd_ext.label_issues.report.matrices import _entry
 from ptd_ext.label_issues.training.in_memory import _held_out_likelihood, split_rows
 
@@ -138,3 +138,10 @@ def test_images_are_scaled_in_batches(monkeypatch, dtype):
     expected = (values - found.mean.view(1, 2, 1, 1)) / spread.view(1, 2, 1, 1)
     torch.testing.assert_close(scaled, expected.float())
     assert torch.equal(found.encode(given[5:]), scaled[5:])
+
+
+def test_texts_in_a_shuffled_column_are_shown_by_position():
+    pandas = pytest.importorskip("pandas")
+    for index in ([2, 0, 1], ["x", "y", "z"]):
+        show = show_rows(pandas.Series(["first", "second", "third"], index=index))
+        assert [show(row).text for row in range(3)] == ["first", "second", "third"]

@@ -21,6 +21,8 @@ _SMALLEST_SIDE = 96  # pixels of a picture on the page
 
 def show_rows(X: Any) -> Callable[[int], Sample]:  # noqa: N803
     """Return a function that shows a row: a picture of an image, else its first values."""
+    if hasattr(X, "iloc") and not is_frame(X):
+        X = X.to_numpy()  # noqa: N806  # a column of pandas takes numbers for names of its index
 
     def show(row: int) -> Sample:
         item = X[row] if isinstance(X, Dataset) else None
