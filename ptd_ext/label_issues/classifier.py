@@ -141,7 +141,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._set_names(X)
         seed = seed_of(self.random_state)
         self.encoder_, inputs = InputEncoder.fit(self._features(X), seed)
-        self.n_features_in_ = self.encoder_.width
+        self.n_features_in_ = self.encoder_.given_columns
         if getattr(y, "ndim", 1) == 2:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected.",

@@ -150,6 +150,16 @@ def test_saved_and_loaded_predicts_the_same(wine, tmp_path):
         assert other.get_params()["method"] == method
 
 
+def test_categories_count_as_one_column(wine, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows, _, given = wine
+    frame = pandas.DataFrame({"alcohol": rows[:, 0], "origin": np.array(["n", "s", "e"])[given]})
+    model = quick(max_epochs=1).fit(frame, given)
+    model.save(tmp_path / "model.safetensors")
+    for each in (model, ptd_ext.PTDClassifier.load(tmp_path / "model.safetensors")):
+        assert each.n_features_in_ == len(each.feature_names_in_) == 2
+
+
 def test_files_of_another_kind_are_rejected(wine, tmp_path):
     path = tmp_path / "part.safetensors"
     ptd_ext.PartTransition(torch.eye(3)[None]).save(path)

@@ -115,7 +115,7 @@ def _restore(
         if (model.classes, model.parts.dtype) != (first.classes, first.parts.dtype):
             raise ValueError("its networks must have the same classes, and numbers of one type")
     found.classes_ = classes_of(about, first.classes)
-    found.n_features_in_ = found.encoder_.width
+    found.n_features_in_ = found.encoder_.given_columns
     if found.encoder_.columns is not None:
         found.feature_names_in_ = np.asarray(found.encoder_.columns.names, dtype=object)
     return found

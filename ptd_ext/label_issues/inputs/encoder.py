@@ -40,6 +40,11 @@ class InputEncoder:
     columns: Columns | None = None
     components: Tensor | None = None
 
+    @property
+    def given_columns(self) -> int:
+        """The number of columns or channels of X, before categories take a column each."""
+        return self.width if self.columns is None else len(self.columns.names)
+
     @classmethod
     def fit(cls, X: Any, seed: int = 0) -> tuple[InputEncoder, Tensor]:  # noqa: N803
         """Learn the encoding of X; return it and X encoded."""
