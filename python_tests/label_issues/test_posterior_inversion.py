@@ -180,3 +180,14 @@ def test_data_frames_of_probabilities_and_features():
         for each in (points, pandas.DataFrame(points.numpy()))
     ]
     assert both[0].label_quality.tolist() == both[1].label_quality.tolist()
+
+
+def test_labels_without_a_chance_are_ranked_by_the_model():
+    """Otherwise the number of a row would decide which of them are flagged."""
+    labels, probabilities = np.arange(200) % 2, np.tile([[0.9, 0.1], [0.1, 0.9]], (100, 1))
+    wrong = np.arange(0, 80, 2)
+    probabilities[wrong, 0] = np.logspace(-9, -20, len(wrong))
+    probabilities[wrong, 1] = 1 - probabilities[wrong, 0]
+    found = ptd_ext.find_label_issues(None, labels, pred_probs=probabilities)
+    assert found.label_quality[wrong].max() < 1e-3
+    assert found.most_doubtful()[: len(wrong)].tolist() == wrong[::-1].tolist()

@@ -25,6 +25,7 @@ __all__ = ["judge_predictions"]
 _OFF_ONE = 1e-3  # how far a row of probabilities may be from a sum of one
 _SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
 _NEIGHBOURS = 4
+_RANKING = 1e-6  # weight of pred_probs themselves, which tell equal rows apart
 
 
 def judge_predictions(
@@ -80,6 +81,8 @@ def judge_predictions(
     logits = clean.clamp(min=_SMALLEST).log()
     matrices = parts[0] if weights is None else parts
     posterior = clean_posterior(logits, codes, weights, matrices)
+    # Maximum likelihood gives many labels a probability of zero; the model ranks them still.
+    posterior += _RANKING * (probabilities - posterior)
     mean = parts[0] if weights is None else transition_matrix(weights.mean(0)[None], parts)[0]
     return judge(
         posterior.float().numpy(),
