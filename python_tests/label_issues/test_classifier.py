@@ -285,6 +285,9 @@ def test_bad_frames_get_a_sentence():
         quick().fit(frame, labels)
     with pytest.raises(ValueError, match="'size' of X holds NaN or infinity in 1 rows, first at"):
         quick().fit(pandas.DataFrame({"size": [1.0, None] + [2.0] * 18}), labels)
+    for names in (["size", "size"], [1, "1"]):
+        with pytest.raises(ValueError, match=f"several columns '{names[1]}'"):
+            quick().fit(pandas.DataFrame(np.ones((20, 2)), columns=names), labels)
     with pytest.raises(ValueError, match="'day' of X holds dates"):
         quick().fit(pandas.DataFrame({"day": pandas.date_range("2020", periods=20)}), labels)
     kinds = pandas.DataFrame({"size": range(20), "kind": ["a", "b"] * 10})

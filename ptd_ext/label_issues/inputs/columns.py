@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,9 @@ class Columns:
         """Find out which columns are numeric, and which values the others have."""
         if len(frame.columns) == 0 or len(frame) == 0:
             raise ValueError(f"X must have rows and columns; got {list(frame.shape)}.")
+        repeated = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
+        if repeated:
+            raise ValueError(f"X has several columns {repeated[0]!r}: give each a name of its own.")
         names: list[str] = []
         categories: list[tuple[str, ...] | None] = []
         for name in frame.columns:
