@@ -77,12 +77,17 @@ def as_sparse_tensor(rows):
     return torch.from_numpy(rows).to_sparse()
 
 
+def as_sparse_rows(rows):
+    return torch.from_numpy(rows).to_sparse_csr()
+
+
 def as_reversed_array(rows):
     return rows[::-1].copy()[::-1]
 
 
 @pytest.mark.parametrize(
-    "convert", [as_tensor, as_sparse, as_sparse_tensor, as_reversed_array, np.ndarray.tolist]
+    "convert",
+    [as_tensor, as_sparse, as_sparse_tensor, as_sparse_rows, as_reversed_array, np.ndarray.tolist],
 )
 def test_kinds_of_rows_give_the_same(wine, convert):
     rows, _, given = wine
@@ -265,6 +270,11 @@ BAD_ROWS = {
     "large": (np.array([[1e308], [-1e308], [1e308], [0]]), [0, 1, 0, 1], "too large .* column 0"),
     "many classes": (np.ones((99_999, 1)), np.arange(99_999), "y holds 99,999 classes, for which"),
     "few": (np.ones((3, 2)), [0, 1, 0], "at least 4 samples"),
+    "channels last": (
+        np.ones((9, 8, 8, 3)),
+        [0, 1, 0] * 3,
+        r"\[9, 8, 8, 3\] look like \[N, height",
+    ),
     "no labels": (np.ones((3, 2)), None, "requires y to be passed"),
     "missing label": (np.ones((4, 2)), ["a", None, "b", "a"], "no label at row 1"),
 }

@@ -145,3 +145,26 @@ def test_texts_in_a_shuffled_column_are_shown_by_position():
     for index in ([2, 0, 1], ["x", "y", "z"]):
         show = show_rows(pandas.Series(["first", "second", "third"], index=index))
         assert [show(row).text for row in range(3)] == ["first", "second", "third"]
+
+
+def test_datasets_of_other_things_get_a_sentence():
+    class Pictures(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return SimpleNamespace(), 0
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([])
+
+    with pytest.raises(TypeError, match="sample 0 of the Dataset is SimpleNamespace"):
+        encoder.from_dataset(Pictures())
+    with pytest.raises(TypeError, match="must be a Dataset with a length"):
+        encoder.from_dataset(Stream())
+
+
+def test_half_precision_rows_are_taken():
+    rows = torch.arange(12.0).reshape(6, 2).bfloat16()
+    assert torch.equal(encoder.InputEncoder.fit(rows)[1], encoder.InputEncoder.fit(rows.float())[1])

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from ptd_ext.label_issues.inputs.columns import Columns, is_frame
 
@@ -17,6 +17,7 @@ __all__ = ["InputEncoder", "from_dataset", "row_ids", "row_text"]
 
 _MOST_SPARSE_COLUMNS = 1024  # beyond them, a sparse matrix is reduced to its singular vectors
 _SINGULAR_VECTORS = 256
+_MOST_CHANNELS = 4  # of pictures
 _IMAGES = 1024  # copied at once, so that no second copy of all images is made
 
 
@@ -125,9 +126,19 @@ def _raw(X: Any) -> Any:  # noqa: N803
 
     if isinstance(X, Tensor):
         X = X.detach().cpu()  # noqa: N806
+        if X.dtype == torch.bfloat16:  # NumPy has no such type
+            X = X.float()  # noqa: N806
+        if X.layout in (torch.sparse_csr, torch.sparse_csc):
+            X = X.to_sparse_coo()  # noqa: N806
         if X.is_sparse:
             X = _scipy(X)  # noqa: N806
     if getattr(X, "ndim", None) == 4:
+        if min(X.shape[1:3]) > _MOST_CHANNELS >= X.shape[3]:
+            raise ValueError(
+                f"X must be images [N, channels, height, width]; {list(X.shape)} look like [N, "
+                "height, width, channels]. Turn them: X.transpose(0, 3, 1, 2) of an array, "
+                "X.permute(0, 3, 1, 2) of a tensor."
+            )
         images = X if isinstance(X, Tensor) else torch.as_tensor(np.ascontiguousarray(X))
         if images.is_complex() or not (images.is_floating_point() or images.dtype == torch.uint8):
             raise ValueError(f"X must hold bytes or floats as images; got {images.dtype}.")
@@ -163,13 +174,22 @@ def _reduced(X: Any, seed: int) -> tuple[NDArray[np.float64], Tensor | None]:  #
 
 def from_dataset(dataset: Dataset[Any]) -> tuple[Tensor, list[Any] | None]:
     """All samples of a torch Dataset as one tensor, and their labels if it has any."""
+    if isinstance(dataset, IterableDataset):
+        raise TypeError("X must be a Dataset with a length, whose samples have a number each.")
     samples, labels = [], []
     for index in range(len(dataset)):  # type: ignore[arg-type]
         item = dataset[index]
         if isinstance(item, (tuple, list)):
             item, label = item[0], item[1]
             labels.append(label.item() if isinstance(label, Tensor) else label)
-        samples.append(torch.as_tensor(item))
+        try:
+            samples.append(torch.as_tensor(item))
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"X must hold tensors or arrays; sample {index} of the Dataset is "
+                f"{type(item).__name__}. Give it a transform, such as torchvision's "
+                "PILToTensor for pictures."
+            ) from None
     if not samples:
         raise ValueError("X must hold at least one sample; got an empty Dataset.")
     shapes = {tuple(sample.shape) for sample in samples}
