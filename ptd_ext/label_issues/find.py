@@ -125,7 +125,12 @@ def _by_training(
     splits = fold_rows(y, folds, seed) if folds else []
     model.fit(X, y)
     found = cross_fitted(model, X, y, splits) if folds else model.label_issues_
-    return found if ids is None else dataclasses.replace(found, ids=ids)
+    if ids is None:
+        return found
+    doubts = found.warnings
+    if len(set(ids.tolist())) < len(ids):
+        doubts += ("Some rows share an id, so that the table cannot be joined by it.",)
+    return dataclasses.replace(found, ids=ids, warnings=doubts)
 
 
 def _has_index(value: Any) -> bool:

@@ -168,3 +168,10 @@ def test_datasets_of_other_things_get_a_sentence():
 def test_half_precision_rows_are_taken():
     rows = torch.arange(12.0).reshape(6, 2).bfloat16()
     assert torch.equal(encoder.InputEncoder.fit(rows)[1], encoder.InputEncoder.fit(rows.float())[1])
+
+
+def test_rows_that_share_an_id_are_told():
+    rows, labels = np.arange(20.0)[:, None], np.arange(20) // 10
+    for ids, told in ((np.arange(20) // 2, True), (np.arange(20), False)):
+        found = ptd_ext.find_label_issues(rows, labels, ids=ids, network="linear", max_epochs=1)
+        assert any("Some rows share an id" in text for text in found.warnings) == told
