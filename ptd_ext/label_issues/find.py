@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -98,8 +98,12 @@ def find_label_issues(
             raise TypeError("classes name the columns of pred_probs, which are not given.")
         options["progress"] = bar_on_terminals() if progress is None else progress
         found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
-    show: Callable[[int], Any] | None = None if X is None else show_rows(X)
-    return dataclasses.replace(found, sample=show)
+    if X is None:
+        return found
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if rows != len(found):
+        raise ValueError(f"X must have one row for each of {len(found)} labels; got {rows}.")
+    return dataclasses.replace(found, sample=show_rows(X))
 
 
 def _by_training(

@@ -119,6 +119,11 @@ def test_bad_predictions_get_a_sentence(arguments, sentence):
         ptd_ext.find_label_issues(None, ["a", "b", "a"], **arguments)
 
 
+def test_rows_to_show_are_as_many_as_labels():
+    with pytest.raises(ValueError, match="X must have one row for each of 3 labels; got 2"):
+        ptd_ext.find_label_issues(["x", "y"], ["a", "b", "a"], pred_probs=[[0.5, 0.5]] * 3)
+
+
 def test_probabilities_at_chance_are_not_trusted():
     torch.manual_seed(5)
     labels = torch.randint(2, (200,))
