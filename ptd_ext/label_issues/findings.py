@@ -102,7 +102,7 @@ class LabelIssues:
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the table, in the caller's order and with probabilities to the last digit."""
-        columns = [getattr(self, "ids" if name == "id" else name).tolist() for name in COLUMNS]
+        columns = [self._written_ids(), *(getattr(self, name).tolist() for name in COLUMNS[1:])]
         # Names of files may have bytes that are no text; they are written as they are.
         with (
             atomic_file(Path(path)) as temporary,
@@ -112,6 +112,10 @@ class LabelIssues:
             writer.writerow(COLUMNS)
             writer.writerows(zip(*columns, strict=True))
         return Path(path)
+
+    def _written_ids(self) -> list[Any]:
+        # NumPy makes plain numbers of times in nanoseconds.
+        return (self.ids.astype(str) if self.ids.dtype.kind in "mM" else self.ids).tolist()
 
     def report(
         self,
@@ -134,7 +138,7 @@ class LabelIssues:
         contents = ReportContents(
             title=title,
             class_names=[str(label) for label in self.classes.tolist()],
-            ids=[str(each) for each in self.ids.tolist()],
+            ids=[str(each) for each in self._written_ids()],
             given=np.array([index[label] for label in self.given_label.tolist()], dtype=np.int64),
             suggested=np.array(
                 [index[label] for label in self.suggested_label.tolist()], dtype=np.int64

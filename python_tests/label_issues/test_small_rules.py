@@ -175,3 +175,10 @@ def test_rows_that_share_an_id_are_told():
     for ids, told in ((np.arange(20) // 2, True), (np.arange(20), False)):
         found = ptd_ext.find_label_issues(rows, labels, ids=ids, network="linear", max_epochs=1)
         assert any("Some rows share an id" in text for text in found.warnings) == told
+
+
+def test_times_as_ids_are_written_as_times(tmp_path):
+    ids = np.datetime64("2020-01-01", "ns") + np.arange(3)
+    found = ptd_ext.find_label_issues(None, [0, 1, 1], pred_probs=np.eye(2)[[0, 1, 1]], ids=ids)
+    lines = found.to_csv(tmp_path / "labels.csv").read_text().splitlines()
+    assert lines[2].startswith("2020-01-01T00:00:00.000000001,1,1,")
