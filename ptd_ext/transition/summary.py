@@ -77,7 +77,7 @@ def summarise(
         if count < 0.5:
             doubts.append(f"class {name} has no samples, so that its row is a guess.")
         elif count < _FEW:
-            doubts.append(f"row {name} rests on about {count:.0f} samples.")
+            doubts.append(f"row {name} of T(x) rests on about {count:.0f} samples.")
         if count >= 0.5 and diagonal[label] < CLEAR * other[label]:
             wrong = int(mean[label].clone().index_fill_(0, torch.tensor(label), 0.0).argmax())
             doubts.append(

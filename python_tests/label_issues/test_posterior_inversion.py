@@ -145,7 +145,7 @@ def test_doubts_name_the_classes(with_probabilities):
     names = [("cat", "dog")[code] for code in codes]
     found = ptd_ext.find_label_issues(None, names, **options)
     assert found.trusted
-    assert any("Row cat rests on about" in text for text in found.warnings)
+    assert any("Row cat of T(x) rests on about" in text for text in found.warnings)
 
 
 @pytest.mark.parametrize("kind", [bool, float])
