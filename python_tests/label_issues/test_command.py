@@ -129,3 +129,13 @@ def test_unknown_files_get_a_sentence(tmp_path, capsys):
         with pytest.raises(SystemExit, match="2"):
             main(["labels", str(tmp_path / name)])
         assert sentence in capsys.readouterr().err
+
+
+def test_labels_with_decimals_stay_as_they_are_written(table):
+    given = pandas.read_csv(table)
+    given["side"] = given["side"].map({"left": "1.00", "right": "2.00"})
+    given.to_csv(table, index=False)
+    main(["labels", str(table), "--label", "side", "--relabel", *QUICK])
+    copied = pandas.read_csv(table.parent / "data-labels" / "cleaned.csv", dtype=str)["side"]
+    assert set(copied) == {"1.00", "2.00"}
+    assert (copied != given["side"]).any()

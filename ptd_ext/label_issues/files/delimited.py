@@ -58,7 +58,9 @@ def labels_as_written(pandas: Any, path: Path, parsed: Any, position: int) -> An
             "one. Leave rows without a label out, or give them a class of their own."
         )
     if parsed.dtype.kind == "f":
-        return parsed
+        # A copy must not hold 1.00 and 1.0; if the file itself does, they are one class.
+        kept = texts.nunique() == parsed.nunique() and (texts != parsed.astype(str)).any()
+        return texts if kept and (parsed % 1 == 0).all() else parsed
     if parsed.dtype.kind in "iu" and (texts.str.strip() == parsed.astype(str)).all():
         return parsed
     return texts
