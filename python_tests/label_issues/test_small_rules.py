@@ -1,6 +1,7 @@
 """Rules that large data do not depend on: small classes, columns, features, pictures."""
 
 import io
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -182,3 +183,9 @@ def test_times_as_ids_are_written_as_times(tmp_path):
     found = ptd_ext.find_label_issues(None, [0, 1, 1], pred_probs=np.eye(2)[[0, 1, 1]], ids=ids)
     lines = found.to_csv(tmp_path / "labels.csv").read_text().splitlines()
     assert lines[2].startswith("2020-01-01T00:00:00.000000001,1,1,")
+
+
+def test_findings_can_be_pickled():
+    probabilities = np.tile(np.eye(2), (10, 1))
+    found = ptd_ext.find_label_issues(["x", "y"] * 10, [0, 1] * 10, pred_probs=probabilities)
+    assert pickle.loads(pickle.dumps(found)).sample(1).text == "y"

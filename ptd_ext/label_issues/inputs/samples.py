@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable
 from typing import Any
@@ -23,27 +24,23 @@ def show_rows(X: Any) -> Callable[[int], Sample]:  # noqa: N803
     """Return a function that shows a row: a picture of an image, else its first values."""
     if hasattr(X, "iloc") and not is_frame(X):
         X = X.to_numpy()  # noqa: N806  # a column of pandas takes numbers for names of its index
+    return functools.partial(_show, X)  # which can be pickled, with the findings
 
-    def show(row: int) -> Sample:
-        item = X[row] if isinstance(X, Dataset) else None
-        if isinstance(item, (tuple, list)):
-            item = item[0]
-        if item is None and getattr(X, "ndim", 0) == 4:
-            item = X[row]
-        if item is not None and np.ndim(item) == 3:
-            return Sample(png=png_of(np.asarray(torch.as_tensor(item))))
-        if isinstance(item, str):
-            return Sample(text=item)
-        if item is not None:
-            return Sample(row=row_text(np.asarray(item)[None], None, 0))
-        texts = _only_text(X)
-        return (
-            Sample(text=str(texts[row]))
-            if texts is not None
-            else Sample(row=row_text(X, None, row))
-        )
 
-    return show
+def _show(X: Any, row: int) -> Sample:  # noqa: N803
+    item = X[row] if isinstance(X, Dataset) else None
+    if isinstance(item, (tuple, list)):
+        item = item[0]
+    if item is None and getattr(X, "ndim", 0) == 4:
+        item = X[row]
+    if item is not None and np.ndim(item) == 3:
+        return Sample(png=png_of(np.asarray(torch.as_tensor(item))))
+    if isinstance(item, str):
+        return Sample(text=item)
+    if item is not None:
+        return Sample(row=row_text(np.asarray(item)[None], None, 0))
+    texts = _only_text(X)
+    return Sample(text=str(texts[row])) if texts is not None else Sample(row=row_text(X, None, row))
 
 
 def _only_text(X: Any) -> Any:  # noqa: N803
