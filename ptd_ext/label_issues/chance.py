@@ -8,22 +8,33 @@ from torch import Tensor
 __all__ = ["CLEARLY", "FEW_ROWS", "beats_chance_on_few_rows", "chance_warning"]
 
 CLEARLY = 2.0  # standard errors by which one thing must be better than another
+_ABOVE_CHANCE = 3.0  # those by which a model must be: by chance it is in one of 700 data sets
 FEW_ROWS = 2000  # with more, a tenth of them, held out, is enough to tell
 _PERMUTATIONS = 99  # the best of all by chance: one time in a hundred
 _SMALLEST = 1e-30  # of a sum that is divided by
 
 
-def chance_warning(model: str, accuracy: float, codes: Tensor, rows: int) -> str | None:
-    """A sentence if a model hardly beats the most frequent label, None if it clearly does.
+def chance_warning(
+    model: str, accuracy: float, codes: Tensor, held_out: Tensor, likelihood: Tensor
+) -> str | None:
+    """A sentence if a model hardly beats chance, None if it clearly does.
+
+    It has to predict more labels than the most frequent one would, or to explain them better than
+    the shares of the classes do: where one class has almost all labels, no model predicts more.
 
     Args:
         model: what predicts, for the sentence.
         accuracy: the share of given labels that it predicts, of rows it was not trained on.
         codes: class indices of all given labels, [N].
-        rows: how many rows the accuracy is taken over.
+        held_out: class indices of the given labels of the rows it was not trained on, [M].
+        likelihood: its log-likelihood of each of these labels, [M].
     """
-    frequent = _most_frequent(codes)
-    if _clearly_above(accuracy, frequent, rows):
+    frequent, rows = _most_frequent(codes), len(held_out)
+    if _above_chance(accuracy, frequent, rows):
+        return None
+    shares = torch.bincount(codes).double() / len(codes)
+    gain = likelihood.double() - shares.log()[held_out]
+    if gain.mean() > _ABOVE_CHANCE * gain.std(correction=0) / rows**0.5:
         return None
     return (
         f"{model} predicts {accuracy:.1%} of the given labels of {rows:,} rows it was not trained "
@@ -45,7 +56,7 @@ def beats_chance_on_few_rows(inputs: Tensor, codes: Tensor, predicted: Tensor) -
         predicted: class indices that the model predicts, [N].
     """
     accuracy = (predicted == codes).double().mean().item()
-    learned = _clearly_above(accuracy, _most_frequent(codes), len(codes))
+    learned = _above_chance(accuracy, _most_frequent(codes), len(codes))
     return learned and labels_follow_rows(inputs, codes)
 
 
@@ -53,8 +64,8 @@ def _most_frequent(codes: Tensor) -> float:
     return torch.bincount(codes).max().item() / len(codes)
 
 
-def _clearly_above(accuracy: float, frequent: float, rows: int) -> bool:
-    return accuracy > frequent + CLEARLY * (frequent * (1 - frequent) / rows) ** 0.5
+def _above_chance(accuracy: float, frequent: float, rows: int) -> bool:
+    return accuracy > frequent + _ABOVE_CHANCE * (frequent * (1 - frequent) / rows) ** 0.5
 
 
 @torch.no_grad()

@@ -174,7 +174,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.network_name_ = " and ".join(member.name for member in self.members_)
         said = judge_rows(self.members_, inputs, codes)
         several = len(said.parts) > len(chosen)
-        trusted, doubts, facts = self._judgement(chosen[0], inputs, codes, len(split[1]))
+        trusted, doubts, facts = self._judgement(chosen[0], inputs, codes, split[1])
         self.label_issues_ = judge(
             said.posterior.float().numpy(), labels, said.transition.double().numpy(),
             joint=said.joint.double().numpy(), ids=row_ids(X, len(inputs)),
@@ -269,11 +269,11 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.stack(found).mean(0)
 
     def _judgement(
-        self, best: Trained, inputs: Tensor, codes: Tensor, held_out: int
+        self, best: Trained, inputs: Tensor, codes: Tensor, held_out: Tensor
     ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
-        """Check that the warm-up is clearly better than chance; if not, also return a warning."""
-        accuracy = best.warm_up_accuracy
-        warning = chance_warning("The network", accuracy, codes, held_out)
+        """Check that the network is clearly better than chance; if not, also return a warning."""
+        accuracy, likelihood = best.warm_up_accuracy, best.held_out_likelihood
+        warning = chance_warning("The network", accuracy, codes, codes[held_out], likelihood)
         if warning is not None:
             predicted = self._clean_probabilities(inputs).argmax(1)
             if beats_chance_on_few_rows(inputs, codes, predicted):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ptd_ext.cli import main
+from ptd_ext.label_issues.files.tables import read_own_data
 
 pandas = pytest.importorskip("pandas")
 QUICK = ["--network", "linear", "--method", "EM-F", "--quiet"]
@@ -61,6 +62,39 @@ def test_arrays_lose_their_wrong_rows_only(tmp_path):
     assert cleaned["y"].tolist() == given[~flagged].tolist()
     assert cleaned["note"] == 4
     np.testing.assert_array_equal(cleaned["y_test"], np.arange(60))
+
+
+def test_arrays_with_names_of_classes(tmp_path):
+    """The table has the names, and the cleaned copy numbers, as the file has."""
+    generator = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x, given = generator.normal(size=(60, 3)) + 5 * y[:, None], y.astype(np.int16)
+    given[7] = 1 - given[7]
+    path, out = tmp_path / "rows.npz", tmp_path / "out"
+    np.savez(path, x=x, y=given, class_names=np.array(["cat", "dog", "eel"]))
+    main(["labels", str(path), "--relabel", "--out", str(out), *QUICK])
+    found = pandas.read_csv(out / "labels.csv")
+    assert found["given_label"].tolist() == [("cat", "dog")[label] for label in given]
+    cleaned = np.load(out / "cleaned.npz")
+    suggested = found["suggested_label"].map({"cat": 0, "dog": 1})
+    assert cleaned["y"].tolist() == suggested.tolist()
+    assert cleaned["y"].dtype == np.int16
+    assert cleaned["class_names"].tolist() == ["cat", "dog", "eel"]
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["cat"], "must have a name for every class; it has 1, and y is from 0 to 1"),
+        (["cat", "cat"], r"must be texts \[C\], all different"),
+        ([1, 2], r"must be texts \[C\], all different; it is int64 \[2\]"),
+    ],
+)
+def test_names_of_classes_that_do_not_fit(tmp_path, names, sentence):
+    path = tmp_path / "rows.npz"
+    np.savez(path, x=np.ones((20, 2)), y=np.arange(20) % 2, class_names=np.array(names))
+    with pytest.raises(ValueError, match=sentence):
+        read_own_data(path)
 
 
 def test_folders_of_images_keep_their_file_names(tmp_path):

@@ -7,7 +7,7 @@ from sklearn.datasets import load_wine
 
 import ptd_ext
 from ptd_ext.label_issues.classifier import _chosen
-from ptd_ext.label_issues.training.in_memory import Trained, fitting_settings
+from ptd_ext.label_issues.training.in_memory import Trained, fitting_settings, train_network
 from ptd_ext.label_issues.training.members import Member, judge_rows
 from ptd_ext.transition.gate import LinearGate
 
@@ -99,3 +99,16 @@ def test_two_networks_are_saved_and_loaded(tmp_path, monkeypatch):
     np.testing.assert_allclose(other.transition(rows).sum(2), 1, atol=1e-6)
     np.testing.assert_allclose(other.transition(rows), model.transition(rows), rtol=1e-12)
     np.testing.assert_allclose(model.predict_proba(rows).sum(1), 1)
+
+
+def test_accuracy_is_not_the_best_of_many_epochs():
+    """That would be above chance by chance."""
+    generator = torch.Generator().manual_seed(0)
+    rows, codes = torch.randn(60, 3, generator=generator), torch.arange(60) % 2
+    split = torch.arange(40), torch.arange(40, 60)
+    options = {"method": "PTD-L", "network": "linear", "parts": 2, "epochs": 6, "seed": 0}
+    settings = fitting_settings(40, **options)
+    found = train_network(rows, codes, ["a", "b"], split, settings, torch.device("cpu"))
+    warm_up = found.curves["accuracy on given labels of held-out rows, per cent"][:6]
+    assert round(100 * found.warm_up_accuracy) in [round(share) for share in warm_up]
+    assert 100 * found.warm_up_accuracy < max(warm_up) - 4

@@ -119,6 +119,20 @@ def test_bad_predictions_get_a_sentence(arguments, sentence):
         ptd_ext.find_label_issues(None, ["a", "b", "a"], **arguments)
 
 
+@pytest.mark.parametrize("learned", [True, False])
+def test_almost_one_class_only(learned):
+    """No model predicts more labels than the frequent class has; a good one explains more."""
+    generator = np.random.default_rng(0)
+    labels = (np.arange(1000) % 50 == 0).astype(int)
+    given = np.where(generator.random(1000) < 0.03, 1 - labels, labels)
+    rare = np.where(labels, 0.6, 0.03) if learned else generator.uniform(0.02, 0.08, 1000)
+    found = ptd_ext.find_label_issues(None, given, pred_probs=np.stack([1 - rare, rare], 1))
+    assert found.trusted == learned
+    assert found.is_label_issue.any() == learned
+    if learned:
+        assert (given != labels)[found.is_label_issue].mean() > 0.7
+
+
 def test_rows_to_show_are_as_many_as_labels():
     with pytest.raises(ValueError, match="X must have one row for each of 3 labels; got 2"):
         ptd_ext.find_label_issues(["x", "y"], ["a", "b", "a"], pred_probs=[[0.5, 0.5]] * 3)
@@ -178,6 +192,9 @@ def test_data_frames_of_probabilities_and_features():
     found = ptd_ext.find_label_issues(None, labels, pred_probs=frame)
     assert found.trusted
     assert found.label_quality.tolist() == plain.label_quality.tolist()
+    frame.columns = ["1", "0"]  # as a file names the columns of numbers
+    numbered = ptd_ext.find_label_issues(None, codes, pred_probs=frame)
+    assert numbered.label_quality.tolist() == plain.label_quality.tolist()
     unnamed = ptd_ext.find_label_issues(None, labels, pred_probs=pandas.DataFrame(probabilities))
     assert unnamed.label_quality.tolist() == plain.label_quality.tolist()
     both = [

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ptd_ext
-from ptd_ext.label_issues.chance import labels_follow_rows, without_own_row
+from ptd_ext.label_issues.chance import chance_warning, labels_follow_rows, without_own_row
 from ptd_ext.label_issues.inputs import encoder, features
 from ptd_ext.label_issues.inputs.samples import png_of, show_rows
 from ptd_ext.label_issues.report.matrices import _entry
@@ -70,6 +70,19 @@ def test_pictures_of_floats_are_scaled_to_all_shades():
         found = np.asarray(image.open(io.BytesIO(png_of(pixels))))
         found = found[:: len(found) // 64, :: len(found) // 64]
         np.testing.assert_allclose(found[..., 0].astype(int), expected[0].astype(int), atol=1)
+
+
+def test_a_little_above_chance_is_chance():
+    """Two standard errors are exceeded by chance in one data set of forty."""
+    codes = torch.arange(400) % 2
+    no_gain = torch.full((100,), 0.5).log()
+    for accuracy, chance in ((0.61, True), (0.64, True), (0.66, False)):
+        said = chance_warning("It", accuracy, codes, codes[:100], no_gain)
+        assert (said is not None) == chance
+    spread = torch.tensor([1.0, -1.0]).repeat(50)  # a standard error of 0.1
+    for gain, chance in ((0.25, True), (0.35, False)):
+        said = chance_warning("It", 0.5, codes, codes[:100], no_gain + gain + spread)
+        assert (said is not None) == chance
 
 
 def test_few_rows_of_very_noisy_labels_are_told_from_chance():

@@ -15,7 +15,7 @@ from ptd_ext.train.data.formats.zips import open_zip
 from ptd_ext.train.data.sets.arrays import NPZ_TEXTS
 from ptd_ext.utils.bounded_files import reading, shortened
 
-__all__ = ["read_row_arrays", "write_changed_arrays"]
+__all__ = ["class_numbers", "read_class_names", "read_row_arrays", "write_changed_arrays"]
 
 _ROW_ARRAYS = ("x", "y", "y_clean", "ids")  # a test part keeps its rows
 
@@ -47,6 +47,32 @@ def read_row_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 f"its shape is {list(array.shape)}."
             )
     return arrays
+
+
+def read_class_names(path: Path, y: NDArray[Any]) -> NDArray[Any] | None:
+    """The names of classes that are numbered in the file; None where it has none, or y has them."""
+    names = read_npz(path, lambda held: [n for n in ("class_names",) if n in held], NPZ_TEXTS)[0]
+    found = names.get("class_names")
+    if found is None or y.dtype.kind not in "iu" or y.ndim != 1:
+        return None
+    texts = found.dtype.kind == "U" and found.ndim == 1
+    if not texts or len(set(found.tolist())) != len(found):
+        raise ValueError(
+            f"class_names of {path} must be texts [C], all different; it is {found.dtype} "
+            f"{list(found.shape)}."
+        )
+    if len(y) and not 0 <= y.min() <= y.max() < len(found):
+        raise ValueError(
+            f"class_names of {path} must have a name for every class; it has {len(found)}, and y "
+            f"is from {y.min()} to {y.max()}."
+        )
+    return found
+
+
+def class_numbers(labels: NDArray[Any], names: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The numbers of classes given by name, as the file has them."""
+    numbers = {name: number for number, name in enumerate(names.tolist())}
+    return np.array([numbers[name] for name in labels.tolist()], dtype=dtype)
 
 
 def write_changed_arrays(

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from ptd_ext.utils.bounded_files import ContentError
 
-__all__ = ["SEPARATORS", "labels_as_written", "read_delimited", "write_changed_copy"]
+__all__ = [
+    "SEPARATORS",
+    "labels_as_written",
+    "read_delimited",
+    "write_changed_copy",
+    "write_file_names",
+]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_COLUMNS = 100_000  # each takes some kilobytes and a good deal of time in pandas
@@ -97,3 +103,12 @@ def write_changed_copy(
         cells.iat[row + 1, position] = str(label)
     kept = cells[np.concatenate([[True], keep])]
     kept.to_csv(copy, index=False, header=False, sep=separator)
+
+
+def write_file_names(path: str, names: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Write a table of the names of files and their labels."""
+    # Names of files may have bytes that are no text; they are written as they are.
+    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("file", "label"))
+        writer.writerows(zip(names.tolist(), labels.tolist(), strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 from dataclasses import dataclass
@@ -13,12 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues.files.arrays import read_row_arrays, write_changed_arrays
+from ptd_ext.label_issues.files.arrays import (
+    class_numbers,
+    read_class_names,
+    read_row_arrays,
+    write_changed_arrays,
+)
 from ptd_ext.label_issues.files.delimited import (
     SEPARATORS,
     labels_as_written,
     read_delimited,
     write_changed_copy,
+    write_file_names,
 )
 from ptd_ext.label_issues.files.parquet import read_parquet
 from ptd_ext.label_issues.inputs.columns import is_frame
@@ -52,6 +57,7 @@ class OwnData:
         source: what a cleaned copy is made from: a data frame, arrays by name, or None.
         label: the name of the labels in the source.
         position: the number of the column of the labels.
+        class_names: the names in `y` of classes that the source has numbers for.
         notes: sentences on what was done with the data.
         warnings: sentences on what to distrust.
     """
@@ -64,6 +70,7 @@ class OwnData:
     source: Any = None
     label: str = "label"
     position: int = 0
+    class_names: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -74,10 +81,12 @@ class OwnData:
         """
         with atomic_file(path) as temporary:
             if self.path.is_dir():
-                _write_file_names(temporary, self.ids[keep], labels[keep])
+                write_file_names(temporary, self.ids[keep], labels[keep])
             elif isinstance(self.source, dict):
-                shape = self.source[self.label].shape  # [N], or [N, 1]
-                arrays = {**self.source, self.label: labels.reshape(shape)}
+                old = self.source[self.label]  # [N], or [N, 1]
+                if self.class_names is not None:
+                    labels = class_numbers(labels, self.class_names, old.dtype)
+                arrays = {**self.source, self.label: labels.reshape(old.shape)}
                 write_changed_arrays(self.path, temporary, arrays, keep)
             elif self.path.suffix.lower() in SEPARATORS:
                 given = self.y.tolist()
@@ -107,7 +116,7 @@ def read_own_data(
 
     Args:
         path: the file or folder. A .npz file holds rows or images as `x` and labels as `y`, and may
-            hold `ids`; a folder holds a folder of images for each class.
+            hold `ids` and `class_names`; a folder holds a folder of images for each class.
         label: the column of the labels.
         text: the column of texts to learn from, instead of all others.
         leave_out: columns not to learn from.
@@ -162,7 +171,9 @@ def _read_arrays(path: Path) -> OwnData:
     ids = arrays.get("ids", np.arange(len(x)))
     y = arrays["y"]
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    return OwnData(path, x, y, ids, source=arrays, label="y")
+    names = read_class_names(path, y)
+    given = y if names is None else names[y]
+    return OwnData(path, x, given, ids, source=arrays, label="y", class_names=names)
 
 
 def _read_table(
@@ -280,14 +291,6 @@ def _check_labels(data: OwnData) -> None:
             f"{what} holds {different:,} different labels in {rows:,} rows: a class needs several "
             "rows to be learned. Does it hold the labels?"
         )
-
-
-def _write_file_names(path: str, names: NDArray[Any], labels: NDArray[Any]) -> None:
-    # Names of files may have bytes that are no text; they are written as they are.
-    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("file", "label"))
-        writer.writerows(zip(names.tolist(), labels.tolist(), strict=True))
 
 
 def _pandas(what: str) -> Any:

@@ -33,8 +33,8 @@ class Trained:
     Attributes:
         member: the network with its T(x), on the CPU.
         held_out_likelihood: log-likelihood of the given label of every held-out row.
-        warm_up_accuracy: the share of held-out rows whose given label the warmed-up network, which
-            was trained on the given labels themselves, predicts.
+        warm_up_accuracy: the share of held-out rows whose given label is predicted by the network
+            that the warm-up chose, or the method where it has no warm-up.
         curves: validation accuracy and loss per epoch.
     """
 
@@ -158,7 +158,6 @@ def train_network(
     finally:
         log.close()
     records = [json.loads(line) for line in trainer.log.records]
-    warm_up = [r["validation_accuracy"] for r in records if r["stage"] == records[0]["stage"]]
     learned = trainer.outputs.transition
     if learned is None:
         raise ValueError(f"method must be one with a T(x); {settings.method} has none.")
@@ -172,7 +171,7 @@ def train_network(
     return Trained(
         member=Member(settings.network, network, feature_network, transition),
         held_out_likelihood=_held_out_likelihood(trainer, learned),
-        warm_up_accuracy=max(warm_up) / 100,
+        warm_up_accuracy=trainer.held_out_accuracy(),
         curves={
             "accuracy on given labels of held-out rows, per cent": [
                 r["validation_accuracy"] for r in records

@@ -60,7 +60,8 @@ def judge_predictions(
             f"{probabilities.shape[1]}."
         )
     right = (probabilities.argmax(1) == codes).double().mean().item()
-    warning = chance_warning("The model", right, codes, len(codes))
+    likelihood = probabilities.gather(1, codes[:, None])[:, 0].clamp(min=_SMALLEST).log()
+    warning = chance_warning("The model", right, codes, codes, likelihood)
     trusted, warnings = warning is None, [] if warning is None else [warning]
     facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
     start = confident_transition(probabilities, codes)
@@ -162,6 +163,9 @@ def _columns_of(y: Any, columns: int, names: list[Any]) -> Sequence[Hashable] | 
     # Numbers of columns are no names of labels such as True or 1.0, though they are equal to them.
     if set(map(type, labels)) == set(map(type, names)) and set(labels) <= set(names):
         return names
+    texts = {str(label): label for label in labels}
+    if len(texts) == len(labels) and set(texts) == set(names):  # numbers, as a file names columns
+        return [texts[name] for name in names]
     if len(found) == columns:
         return None
     if found.dtype.kind in "iu" and len(found) and found[0] >= 0 and found[-1] < columns:

@@ -20,7 +20,7 @@ from ptd_ext.label_issues.inputs.labels import GivenLabels
 from ptd_ext.label_issues.inputs.samples import png_of
 from ptd_ext.label_issues.report.contents import Sample
 from ptd_ext.label_issues.training.members import expected_joint
-from ptd_ext.ops.functional import clean_posterior, transition_matrix
+from ptd_ext.ops.functional import clean_posterior, noisy_posterior, transition_matrix
 from ptd_ext.train.data.image_files import ImageFiles
 from ptd_ext.train.data.problem import Problem
 from ptd_ext.train.engine.evaluate import predict
@@ -35,6 +35,7 @@ __all__ = ["ISSUES", "REPORT", "TABLE", "write_label_report"]
 TABLE, ISSUES, REPORT = "labels.csv", "labels.safetensors", "report.html"
 _PICTURE_SIDE = 128  # pixels at which image files are decoded for the page
 _COLUMNS = 12  # of a row that the page shows
+_SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
 
 
 @torch.no_grad()
@@ -68,7 +69,7 @@ def _judge(trainer: Trainer, logits: Tensor, t: TransitionEstimate) -> LabelIssu
     posterior = clean_posterior(logits, codes, h, t.parts, t.slack).cpu()
     mean = transition_matrix(h.mean(0, keepdim=True), t.parts, t.slack)[0].cpu().double()
     several = len(t.parts) > 1
-    trusted, warnings = _doubts(trainer, t, codes.cpu())
+    trusted, warnings = _doubts(trainer, t, codes.cpu(), logits)
     order = rows.order()
     return judge(
         posterior.numpy()[order],
@@ -96,13 +97,18 @@ def _test_weights(trainer: Trainer, t: TransitionEstimate) -> Tensor:
     return part_transition(t).weights(found.features).to(t.weights)
 
 
-def _doubts(trainer: Trainer, t: TransitionEstimate, codes: Tensor) -> tuple[bool, tuple[str, ...]]:
-    """Whether the warm-up beats chance, and sentences on what to distrust."""
-    problem, accuracy = trainer.problem, trainer.outputs.warm_up_accuracy
-    chance = None
-    if accuracy is not None:
-        held_out = len(problem.validation_labels)
-        chance = chance_warning("The warmed-up network", accuracy.item(), codes, held_out)
+def _doubts(
+    trainer: Trainer, t: TransitionEstimate, codes: Tensor, logits: Tensor
+) -> tuple[bool, tuple[str, ...]]:
+    """Whether the network beats chance, and sentences on what to distrust."""
+    problem = trainer.problem
+    held_out, begin = problem.validation_labels, len(problem.train_labels)
+    posterior = noisy_posterior(
+        logits[begin : begin + len(held_out)], t.validation_weights, t.parts, t.slack
+    )
+    likelihood = posterior.gather(1, held_out[:, None])[:, 0].clamp(min=_SMALLEST).log().cpu()
+    accuracy = trainer.held_out_accuracy()
+    chance = chance_warning("The network", accuracy, codes, held_out.cpu(), likelihood)
     if chance is not None and not _few_rows_beat_chance(trainer):
         return False, (chance,)
     prior = codes.bincount(minlength=problem.classes) if t.class_prior is None else t.class_prior

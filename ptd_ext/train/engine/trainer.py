@@ -282,6 +282,11 @@ class Trainer:
         self.log.say(f"warmed-up network from {self._cache.path}")
         return True
 
+    def held_out_accuracy(self) -> float:
+        """The share of validation labels that the network predicts, after a warm-up if any."""
+        found = self.outputs.warm_up_accuracy
+        return self.best.scores.validation_accuracy / 100 if found is None else found.item()
+
     def _keep_warm_up_accuracy(self) -> None:
         share = self.best.scores.validation_accuracy / 100
         self.outputs.warm_up_accuracy = torch.tensor(share, device=self.device)
