@@ -89,6 +89,7 @@ def as_reversed_array(rows):
     "convert",
     [as_tensor, as_sparse, as_sparse_tensor, as_sparse_rows, as_reversed_array, np.ndarray.tolist],
 )
+@pytest.mark.filterwarnings("ignore:Sparse CSR")  # torch calls it a beta
 def test_kinds_of_rows_give_the_same(wine, convert):
     rows, _, given = wine
     plain = quick().fit(rows, given)
