@@ -74,8 +74,8 @@ def find_label_issues(
         options: further arguments of :class:`ptd_ext.PTDClassifier`.
 
     Returns:
-        The judgement of every row, the estimated noise rate, and warnings. Where the model does
-        not beat the most frequent label, no row is flagged and ``trusted`` is false.
+        The judgement of every row, the estimated noise rate, and warnings. Where the model is
+        not clearly above chance, no row is flagged and ``trusted`` is false.
     """
     if X is None and pred_probs is None and features is None:
         raise ValueError("X must hold the rows, unless pred_probs or features are given.")

@@ -108,7 +108,9 @@ def test_accuracy_is_not_the_best_of_many_epochs():
     split = torch.arange(40), torch.arange(40, 60)
     options = {"method": "PTD-L", "network": "linear", "parts": 2, "epochs": 6, "seed": 0}
     settings = fitting_settings(40, **options)
+    state = torch.get_rng_state()
     found = train_network(rows, codes, ["a", "b"], split, settings, torch.device("cpu"))
+    assert torch.equal(torch.get_rng_state(), state), "the caller's random numbers go on"
     warm_up = found.curves["accuracy on given labels of held-out rows, per cent"][:6]
     assert round(100 * found.warm_up_accuracy) in [round(share) for share in warm_up]
     assert 100 * found.warm_up_accuracy < max(warm_up) - 4

@@ -148,15 +148,17 @@ def train_network(
         asked_rate=None,
     )
     log = TrainingProgress(progress)
-    trainer = _InMemory(settings, problem, device, log=log)
-    log.begin(settings.network, sum(stage.epochs for stage in trainer.stages))
-    try:
-        with using(trainer.worthwhile_threads()):
-            trainer.train()
-    except Stopped as stopped:
-        raise KeyboardInterrupt(str(stopped)) from None
-    finally:
-        log.close()
+    # The engine seeds torch's global generators; the caller's go on from where they were.
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        trainer = _InMemory(settings, problem, device, log=log)
+        log.begin(settings.network, sum(stage.epochs for stage in trainer.stages))
+        try:
+            with using(trainer.worthwhile_threads()):
+                trainer.train()
+        except Stopped as stopped:
+            raise KeyboardInterrupt(str(stopped)) from None
+        finally:
+            log.close()
     records = [json.loads(line) for line in trainer.log.records]
     learned = trainer.outputs.transition
     if learned is None:
