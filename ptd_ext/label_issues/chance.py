@@ -30,7 +30,7 @@ def chance_warning(
         likelihood: its log-likelihood of each of these labels, [M].
     """
     frequent, rows = _most_frequent(codes), len(held_out)
-    if _above_chance(accuracy, frequent, rows):
+    if _above(accuracy, frequent, rows, _ABOVE_CHANCE):
         return None
     shares = torch.bincount(codes).double() / len(codes)
     gain = likelihood.double() - shares.log()[held_out]
@@ -56,7 +56,7 @@ def beats_chance_on_few_rows(inputs: Tensor, codes: Tensor, predicted: Tensor) -
         predicted: class indices that the model predicts, [N].
     """
     accuracy = (predicted == codes).double().mean().item()
-    learned = _above_chance(accuracy, _most_frequent(codes), len(codes))
+    learned = _above(accuracy, _most_frequent(codes), len(codes), CLEARLY)
     return learned and labels_follow_rows(inputs, codes)
 
 
@@ -64,8 +64,8 @@ def _most_frequent(codes: Tensor) -> float:
     return torch.bincount(codes).max().item() / len(codes)
 
 
-def _above_chance(accuracy: float, frequent: float, rows: int) -> bool:
-    return accuracy > frequent + _ABOVE_CHANCE * (frequent * (1 - frequent) / rows) ** 0.5
+def _above(accuracy: float, frequent: float, rows: int, errors: float) -> bool:
+    return accuracy > frequent + errors * (frequent * (1 - frequent) / rows) ** 0.5
 
 
 @torch.no_grad()
