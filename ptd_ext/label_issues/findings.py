@@ -17,9 +17,11 @@ from ptd_ext.label_issues.inputs.labels import GivenLabels, as_ids
 from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
 from ptd_ext.label_issues.report import ReportContents, Sample, write_report
 from ptd_ext.utils.atomic_files import atomic_file
+from ptd_ext.utils.bounded_files import shortened
 
 __all__ = ["COLUMNS", "LabelIssues", "judge"]
 
+_NAMED = 5  # classes in a sentence
 COLUMNS = (
     "id",
     "given_label",
@@ -192,6 +194,7 @@ def judge(
         flagged = flag_issues(quality, given, rates, flag_share)
     others = posterior.copy()
     others[rows, given] = -1
+    about["warnings"] = (*about.get("warnings", ()), *_doubts_of_classes(labels))
     suggested = np.where(flagged, others.argmax(1), given)
     return LabelIssues(
         ids=rows if ids is None else as_ids(ids, len(rows)),
@@ -206,4 +209,18 @@ def judge(
         transition=transition,
         trusted=trusted,
         **about,
+    )
+
+
+def _doubts_of_classes(labels: GivenLabels) -> tuple[str, ...]:
+    """A sentence if some classes have a single row."""
+    lone = np.flatnonzero(np.bincount(labels.codes, minlength=len(labels.classes)) == 1)
+    if not len(lone):
+        return ()
+    names = ", ".join(shortened(labels.names[code]) for code in lone[:_NAMED])
+    more = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
+    which = f"Class {names} has" if len(lone) == 1 else f"Classes {names}{more} have"
+    return (
+        f"{which} one row, from which a class cannot be learned: whether that label is right is "
+        "not known.",
     )

@@ -133,6 +133,34 @@ def test_almost_one_class_only(learned):
         assert (given != labels)[found.is_label_issue].mean() > 0.7
 
 
+def test_sparse_features_get_a_sentence():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match="features must be a dense matrix; got a sparse one"):
+        ptd_ext.find_label_issues(None, [0, 1, 0], features=sparse.csr_matrix(np.eye(3)))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ([0, 0, 1, 1, 2], "Class eel has one row"),
+        (
+            [0, 0, 1, 1, 2, 3, 4, 5, 6, 7],
+            "Classes eel, fox, gnu, hen, ibis and 1 more have one row",
+        ),
+        ([0, 0, 1, 1], None),
+    ],
+)
+def test_classes_of_one_row_are_doubted(given, sentence):
+    names = np.array(["cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"])
+    given = np.array(given)
+    found = ptd_ext.find_label_issues(None, names[given], pred_probs=np.eye(given.max() + 1)[given])
+    said = [text for text in found.warnings if "one row" in text]
+    assert len(said) == (sentence is not None)
+    if sentence is not None:
+        assert said[0].startswith(sentence)
+        assert said[0] in str(found)
+
+
 def test_rows_to_show_are_as_many_as_labels():
     with pytest.raises(ValueError, match="X must have one row for each of 3 labels; got 2"):
         ptd_ext.find_label_issues(["x", "y"], ["a", "b", "a"], pred_probs=[[0.5, 0.5]] * 3)

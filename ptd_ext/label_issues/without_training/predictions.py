@@ -39,6 +39,12 @@ def judge_predictions(
     random_state: int,
 ) -> LabelIssues:
     """Judge every label; arguments as in :func:`ptd_ext.find_label_issues`."""
+    for name, rows in (("pred_probs", pred_probs), ("features", features)):
+        if hasattr(rows, "tocsr"):
+            raise TypeError(
+                f"{name} must be a dense matrix; got a sparse one. Reduce features first, such as "
+                "by scikit-learn's TruncatedSVD, or give them as X."
+            )
     probabilities = None if pred_probs is None else _probabilities(pred_probs)
     if classes is None and probabilities is not None:
         names = list(getattr(pred_probs, "columns", ()))
