@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["CLEARLY", "FEW_ROWS", "beats_chance_on_few_rows", "chance_warning"]
+__all__ = ["CLEARLY", "FEW_ROWS", "beats_chance_on_few_rows", "chance_warning", "log_likelihood"]
 
 CLEARLY = 2.0  # standard errors by which one thing must be better than another
 _ABOVE_CHANCE = 3.0  # those by which a model must be: by chance it is in one of 700 data sets
 FEW_ROWS = 2000  # with more, a tenth of them, held out, is enough to tell
 _PERMUTATIONS = 99  # the best of all by chance: one time in a hundred
-_SMALLEST = 1e-30  # of a sum that is divided by
+_SMALLEST = 1e-30  # of a number that is divided by, or whose logarithm is taken
 
 
 def chance_warning(
@@ -42,6 +42,16 @@ def chance_warning(
         "flagged, since a model at chance says nothing of single labels. Try better features, "
         "more rows or another model."
     )
+
+
+def log_likelihood(probabilities: Tensor, codes: Tensor) -> Tensor:
+    """The logarithm of the probability of each label, finite also where it is ruled out, [M].
+
+    Args:
+        probabilities: P(given label | x), [M, C].
+        codes: class indices of the given labels, [M].
+    """
+    return probabilities.gather(1, codes[:, None])[:, 0].clamp(min=_SMALLEST).log()
 
 
 def beats_chance_on_few_rows(inputs: Tensor, codes: Tensor, predicted: Tensor) -> bool:

@@ -170,6 +170,7 @@ def judge(
     ids: Any = None,
     flag_share: float = 1.0,
     trusted: bool = True,
+    warnings: tuple[str, ...] = (),
     **about: Any,
 ) -> LabelIssues:
     """Make the findings from P(true label | x, given label).
@@ -183,6 +184,7 @@ def judge(
         ids: [N]; row numbers by default.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         trusted: if false, no row is flagged and no label suggested.
+        warnings: sentences on what to distrust of the model.
         about: further fields of the result.
     """
     check_flag_share(flag_share)
@@ -194,7 +196,6 @@ def judge(
         flagged = flag_issues(quality, given, rates, flag_share)
     others = posterior.copy()
     others[rows, given] = -1
-    about["warnings"] = (*about.get("warnings", ()), *_doubts_of_classes(labels))
     suggested = np.where(flagged, others.argmax(1), given)
     return LabelIssues(
         ids=rows if ids is None else as_ids(ids, len(rows)),
@@ -208,6 +209,7 @@ def judge(
         noise_rate=rates,
         transition=transition,
         trusted=trusted,
+        warnings=(*warnings, *_doubts_of_classes(labels)),
         **about,
     )
 

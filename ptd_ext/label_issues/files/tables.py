@@ -30,6 +30,7 @@ from ptd_ext.label_issues.inputs.columns import is_frame
 from ptd_ext.label_issues.inputs.labels import encode_labels
 from ptd_ext.train.config.own_data import IMAGE_SIZE
 from ptd_ext.train.data.image_files import ImageFiles
+from ptd_ext.train.data.sets.arrays import channels_last
 from ptd_ext.train.data.sets.image_folder import list_images
 from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import ContentError, shortened
@@ -164,7 +165,7 @@ def _read_arrays(path: Path) -> OwnData:
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
     if x.ndim == 3:
         x = x[:, None]
-    elif x.ndim == 4 and x.shape[1] > 4 and x.shape[3] <= 4:
+    elif channels_last(x.shape):
         x = x.transpose(0, 3, 1, 2)
     if x.ndim == 4:
         x = torch.from_numpy(np.ascontiguousarray(x))

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from ptd_ext.label_issues.inputs.columns import Columns, is_frame
+from ptd_ext.train.data.sets.arrays import channels_last
 
 __all__ = ["InputEncoder", "from_dataset", "row_ids", "row_text"]
 
 _MOST_SPARSE_COLUMNS = 1024  # beyond them, a sparse matrix is reduced to its singular vectors
 _SINGULAR_VECTORS = 256
-_MOST_CHANNELS = 4  # of pictures
 _IMAGES = 1024  # copied at once, so that no second copy of all images is made
 
 
@@ -133,7 +133,7 @@ def _raw(X: Any) -> Any:  # noqa: N803
         if X.is_sparse:
             X = _scipy(X)  # noqa: N806
     if getattr(X, "ndim", None) == 4:
-        if min(X.shape[1:3]) > _MOST_CHANNELS >= X.shape[3]:
+        if channels_last(X.shape):
             raise ValueError(
                 f"X must be images [N, channels, height, width]; {list(X.shape)} look like [N, "
                 "height, width, channels]. Turn them: X.transpose(0, 3, 1, 2) of an array, "

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ptd_ext.label_issues.chance import log_likelihood
 from ptd_ext.label_issues.training.members import Member
 from ptd_ext.label_issues.training.progress import TrainingProgress
 from ptd_ext.ops.functional import noisy_posterior
@@ -188,4 +189,4 @@ def _held_out_likelihood(trainer: Trainer, learned: TransitionEstimate) -> Tenso
     logits = trainer.predict(trainer.best_network(), "validation").logits
     weights, labels = learned.validation_weights, trainer.problem.validation_labels
     posterior = noisy_posterior(logits, weights, learned.parts, learned.slack)
-    return posterior.gather(1, labels[:, None])[:, 0].clamp(min=1e-30).log().cpu()
+    return log_likelihood(posterior, labels).cpu()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.label_issues.chance import CLEARLY, chance_warning
+from ptd_ext.label_issues.chance import CLEARLY, chance_warning, log_likelihood
 from ptd_ext.label_issues.findings import LabelIssues, judge
 from ptd_ext.label_issues.inputs.labels import GivenLabels, as_ids, encode_labels
 from ptd_ext.label_issues.without_training.confident_counts import confident_transition
@@ -66,7 +66,7 @@ def judge_predictions(
             f"{probabilities.shape[1]}."
         )
     right = (probabilities.argmax(1) == codes).double().mean().item()
-    likelihood = probabilities.gather(1, codes[:, None])[:, 0].clamp(min=_SMALLEST).log()
+    likelihood = log_likelihood(probabilities, codes)
     warning = chance_warning("The model", right, codes, codes, likelihood)
     trusted, warnings = warning is None, [] if warning is None else [warning]
     facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}

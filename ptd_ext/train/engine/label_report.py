@@ -13,7 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.label_issues.chance import FEW_ROWS, beats_chance_on_few_rows, chance_warning
+from ptd_ext.label_issues.chance import (
+    FEW_ROWS,
+    beats_chance_on_few_rows,
+    chance_warning,
+    log_likelihood,
+)
 from ptd_ext.label_issues.files.findings_file import write_issues
 from ptd_ext.label_issues.findings import LabelIssues, judge
 from ptd_ext.label_issues.inputs.labels import GivenLabels
@@ -35,7 +40,6 @@ __all__ = ["ISSUES", "REPORT", "TABLE", "write_label_report"]
 TABLE, ISSUES, REPORT = "labels.csv", "labels.safetensors", "report.html"
 _PICTURE_SIDE = 128  # pixels at which image files are decoded for the page
 _COLUMNS = 12  # of a row that the page shows
-_SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
 
 
 @torch.no_grad()
@@ -106,7 +110,7 @@ def _doubts(
     posterior = noisy_posterior(
         logits[begin : begin + len(held_out)], t.validation_weights, t.parts, t.slack
     )
-    likelihood = posterior.gather(1, held_out[:, None])[:, 0].clamp(min=_SMALLEST).log().cpu()
+    likelihood = log_likelihood(posterior, held_out).cpu()
     accuracy = trainer.held_out_accuracy()
     chance = chance_warning("The network", accuracy, codes, held_out.cpu(), likelihood)
     if chance is not None and not _few_rows_beat_chance(trainer):

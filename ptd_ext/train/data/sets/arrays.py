@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ptd_ext.train.data.formats.npy import read_npz
 from ptd_ext.train.data.split import TEST_SHARE, split
 from ptd_ext.utils.bounded_files import shortened
 
-__all__ = ["NPZ_TEXTS", "as_inputs", "load_npz"]
+__all__ = ["NPZ_TEXTS", "as_inputs", "channels_last", "load_npz"]
 
 _LABELS = ("y", "y_clean", "y_test")
 NPZ_TEXTS = (*_LABELS, "ids", "ids_test", "class_names")  # the arrays that may hold texts
@@ -168,6 +169,11 @@ def _ids(
     return together
 
 
+def channels_last(shape: Sequence[int]) -> bool:
+    """Whether an array of this shape looks like images [N, H, W, channels]."""
+    return len(shape) == 4 and shape[1] not in _CHANNELS and shape[3] in _CHANNELS
+
+
 def as_inputs(array: np.ndarray, what: str) -> Tensor:
     """Rows or images of an array, in the layout that networks take.
 
@@ -196,7 +202,7 @@ def as_inputs(array: np.ndarray, what: str) -> Tensor:
             raise ValueError(f"{what} must be finite; it holds NaN or infinity.")
     if array.ndim == 3:
         array = array[:, None]
-    elif array.ndim == 4 and array.shape[1] not in _CHANNELS and array.shape[3] in _CHANNELS:
+    elif channels_last(array.shape):
         array = array.transpose(0, 3, 1, 2)
     array = np.ascontiguousarray(array)
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
