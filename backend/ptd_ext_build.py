@@ -1,9 +1,9 @@
-"""The build backend: scikit-build-core, and two things it cannot know.
+"""The build backend: scikit-build-core, and two additions.
 
-* Which torch to build against. Under isolation the one already installed is used, so that no second
-  torch is downloaded; only where there is none does the build require one, the version that
-  constraints.txt says was tested.
-* What is missing. It is said in one sentence before anything is downloaded or compiled.
+* It chooses the torch to build against. Under isolation it uses the installed one, so that no
+  second torch is downloaded; only if there is none does the build require one, the tested version
+  in constraints.txt.
+* It reports missing requirements in one error message, before anything is downloaded or compiled.
 """
 
 import os
@@ -33,25 +33,25 @@ Settings = Mapping[str, list[str] | str] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """scikit-build-core's requirements and, where none is installed yet, torch."""
+    """Return scikit-build-core's requirements and, if none is installed yet, torch."""
     return backend.get_requires_for_build_wheel(config_settings) + required_torch(config_settings)
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """The same for an editable install."""
+    """Return the same for an editable install."""
     return backend.get_requires_for_build_editable(config_settings) + required_torch(
         config_settings
     )
 
 
 def prepare_metadata_for_build_wheel(directory: str, config_settings: Settings = None) -> str:
-    """The first hook that runs without isolation: check before dependencies are fetched."""
+    """Check before dependencies are fetched: without isolation this hook runs first."""
     check(config_settings)
     return backend.prepare_metadata_for_build_wheel(directory, config_settings)
 
 
 def prepare_metadata_for_build_editable(directory: str, config_settings: Settings = None) -> str:
-    """The same for an editable install."""
+    """Check likewise for an editable install."""
     check(config_settings)
     return backend.prepare_metadata_for_build_editable(directory, config_settings)
 
@@ -73,19 +73,19 @@ def build_editable(
 
 
 def required_torch(config_settings: Settings) -> list[str]:
-    """The torch to add to the build environment, if the one being installed into has none."""
+    """Return the torch to add to the build environment, if the target environment has none."""
     torch = next((torch for torch in probe.installed_torches() if torch.is_usable), None)
     check_toolchain(config_settings, torch)
     return [] if torch else [tested_torch(CONSTRAINTS.read_text())]
 
 
 def tested_torch(constraints: str) -> str:
-    """The line of constraints.txt that pins torch."""
+    """Return the line of constraints.txt that pins torch."""
     return re.search(r"^torch==[^\s;#]+", constraints, re.MULTILINE).group()
 
 
 def check(config_settings: Settings) -> None:
-    """Exit with one sentence if the build cannot work."""
+    """Exit with an error message if the build cannot work."""
     try:
         torch = probe.find_torch()
     except probe.BuildError as error:
@@ -94,7 +94,7 @@ def check(config_settings: Settings) -> None:
 
 
 def check_toolchain(config_settings: Settings, torch: probe.Torch | None) -> None:
-    """Exit with one sentence if a compiler is missing or cannot do what is asked of it."""
+    """Exit with an error message if a compiler is missing or lacks a requested feature."""
     try:
         probe.check_compiler()
         choice = option("PTD_EXT_CUDA", config_settings)
@@ -104,6 +104,6 @@ def check_toolchain(config_settings: Settings, torch: probe.Torch | None) -> Non
 
 
 def option(name: str, config_settings: Settings) -> str:
-    """A choice from `-Ccmake.define.NAME=value` or else from the environment, as in CMake."""
+    """Return the value of `-Ccmake.define.NAME=value`, or else of the environment, as in CMake."""
     given = (config_settings or {}).get(f"cmake.define.{name}")
     return given if isinstance(given, str) else os.environ.get(name, "")

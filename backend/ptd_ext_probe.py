@@ -1,4 +1,4 @@
-"""Finds what a build needs and says in one sentence what is missing.
+"""Finds what a build needs, or reports what is missing.
 
 The build backend imports this module; CMake runs it as a script and reads `NAME=value` lines, so
 both see the same torch and the same CUDA toolkit and give the same errors.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 OLDEST_TORCH = "2.10"
-USUAL_ARCHS = ("70", "75", "80", "86", "89", "90")
+USUAL_ARCHS = ("70", "75", "80", "86", "89", "90", "100", "120")
 # First CUDA toolkit with each architecture; those below 75 left with CUDA 13.
 FIRST_TOOLKIT = {"75": "10.0", "80": "11.0", "86": "11.1", "87": "11.4", "89": "11.8", "90": "11.8"}
 FIRST_TOOLKIT |= {"100": "12.8", "120": "12.8", "103": "12.9", "121": "12.9"}
@@ -29,7 +29,7 @@ FIRST_TOOLKIT |= {"88": "13.0", "110": "13.0"}
 
 
 class BuildError(Exception):
-    """A build that cannot work; the message is one sentence that says why and what to do."""
+    """A build that cannot work; the message names the cause and the remedy."""
 
 
 class Torch(NamedTuple):
@@ -58,7 +58,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def find_torch() -> Torch:
-    """The torch whose headers are used; raises BuildError where there is none, or an old one."""
+    """The torch whose headers are used; raises BuildError if there is none, or only an old one."""
     found = list(installed_torches())
     for torch in found:
         if torch.is_usable:
@@ -67,16 +67,16 @@ def find_torch() -> Torch:
         raise BuildError(
             f"ptd_ext needs torch {OLDEST_TORCH} or newer, but torch {found[0].version} is "
             f'installed in {found[0].folder}: upgrade it with `pip install "torch>={OLDEST_TORCH}"`'
-            " or leave out --no-build-isolation."
+            " or omit --no-build-isolation."
         )
     raise BuildError(
         f"ptd_ext needs torch to build, and {sys.executable} has none: install torch "
-        f"{OLDEST_TORCH} or newer first or leave out --no-build-isolation."
+        f"{OLDEST_TORCH} or newer first or omit --no-build-isolation."
     )
 
 
 def installed_torches() -> Iterator[Torch]:
-    """What this process can import comes first, then the environment being installed into."""
+    """First what this process can import, then the environment being installed into."""
     specs = [find_spec("torch")]
     specs += [PathFinder.find_spec("torch", [folder]) for folder in target_site_packages()]
     for spec in specs:
@@ -90,8 +90,8 @@ def target_site_packages() -> list[str]:
     """Where the environment being installed into keeps packages, even under build isolation.
 
     pip isolates by hiding these folders from sys.path but runs the same interpreter, which still
-    knows them. uv and build run the interpreter of an environment of their own; the one being
-    installed into can then be told from PATH, if it is activated.
+    knows them. uv and build run the interpreter of a temporary environment; the one being installed
+    into is then found through PATH, if it is activated.
     """
     folders = [sysconfig.get_path("platlib"), sysconfig.get_path("purelib")]
     folders += site.getsitepackages()
@@ -110,38 +110,63 @@ def check_compiler() -> None:
     asked = os.environ.get("CXX")
     if asked:
         if not shutil.which(shlex.split(asked)[0]):
-            raise BuildError(f"CXX names the C++ compiler {asked!r}, which cannot be found.")
+            raise BuildError(f"CXX must name a C++ compiler; {asked!r} cannot be found.")
     elif not any(map(shutil.which, ("c++", "g++", "clang++"))):
         raise BuildError(
-            "ptd_ext needs a C++20 compiler and found none: install one, such as g++ 11 or "
+            "ptd_ext needs a C++20 compiler, and none was found: install one, such as g++ 11 or "
             "clang 14 or newer, or name it in the environment variable CXX."
         )
 
 
 def choose_toolkit(choice: str, archs: str, torch: Torch | None) -> Toolkit | None:
-    """What to compile CUDA kernels with, or None for a build without them.
+    """The compiler of the CUDA kernels, or None for a build without them.
 
-    `auto` asks for nvcc and a CUDA torch, so that users of a CPU torch do not wait for kernels
-    that they cannot run.
+    `auto` requires nvcc and a CUDA torch, so that users of a CPU torch do not wait for kernels that
+    they cannot run.
     """
     choice = choice or "auto"
     if choice not in ("auto", "on", "off"):
-        raise BuildError(f"PTD_EXT_CUDA must be auto, on or off, not {choice!r}.")
+        raise BuildError(f"PTD_EXT_CUDA must be auto, on or off; got {choice!r}.")
     if choice == "off" or (choice == "auto" and not (torch and torch.cuda)):
         return None
     nvcc = find_nvcc()
     if nvcc:
+        check_toolkit(nvcc, torch)
         return Toolkit(nvcc, choose_archs(nvcc, archs))
     if choice == "auto":
         return None
     raise BuildError(
-        "PTD_EXT_CUDA=on needs the CUDA compiler and nvcc was not found: put it on PATH, "
+        "PTD_EXT_CUDA=on needs the CUDA compiler, and nvcc was not found: put it on PATH, "
         "name it in CUDACXX, or set PTD_EXT_CUDA=off."
     )
 
 
+def check_toolkit(nvcc: str, torch: Torch | None) -> None:
+    """Raise BuildError if nvcc is of a newer major version of CUDA than torch.
+
+    Its kernels need a driver of that version. Torch runs with older ones, on which the build would
+    succeed and every launch fail. Drivers run kernels of all older versions.
+    """
+    version = nvcc_version(nvcc)
+    if not (version and torch and torch.cuda) or release(version)[0] <= release(torch.cuda)[0]:
+        return
+    major = release(torch.cuda)[0]
+    raise BuildError(
+        f"nvcc must not be newer than the CUDA {torch.cuda} of torch {torch.version}; {nvcc} is of "
+        f"CUDA {version}, and its kernels fail on drivers that this torch supports: name the nvcc "
+        f"of a CUDA {major} toolkit in CUDACXX, install a torch for CUDA {release(version)[0]}, or "
+        "set PTD_EXT_CUDA=off."
+    )
+
+
+def nvcc_version(nvcc: str) -> str | None:
+    """Major and minor version of an nvcc, such as 13.0."""
+    found = re.search(r"release ([\d.]+)", ask(nvcc, "--version"))
+    return found.group(1) if found else None
+
+
 def find_nvcc() -> str | None:
-    """The same places that CMake looks in, in the same order."""
+    """Search the places that CMake searches, in the same order."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     candidates = [
         os.environ.get("CUDACXX"),
@@ -152,29 +177,28 @@ def find_nvcc() -> str | None:
 
 
 def choose_archs(nvcc: str, asked: str) -> tuple[str, ...]:
-    """The architectures asked for (75;80 or 7.5,8.0), or the usual ones that this nvcc has."""
+    """The requested architectures (75;80 or 7.5,8.0), or the usual ones that this nvcc supports."""
     known = sorted(re.findall(r"compute_(\d+)", ask(nvcc, "--list-gpu-arch")), key=int)
     archs = re.split(r"[;,\s]+", asked.replace(".", "").strip(";, "))
     if archs == [""]:
         archs = [arch for arch in USUAL_ARCHS if arch in known]
     missing = [arch for arch in archs if arch not in known]
     if missing:
-        version = re.search(r"release ([\d.]+)", ask(nvcc, "--version"))
         raise BuildError(
-            f"PTD_EXT_CUDA_ARCHS asks for {', '.join(missing)}, which nvcc "
-            f"{version.group(1) if version else nvcc} does not have ({where_is(missing[0])}): "
+            f"PTD_EXT_CUDA_ARCHS contains {', '.join(missing)}, which nvcc "
+            f"{nvcc_version(nvcc) or nvcc} does not support ({where_is(missing[0])}): "
             f"choose from {', '.join(known)} or use another CUDA toolkit."
         )
     return tuple(sorted(set(archs), key=int))
 
 
 def where_is(arch: str) -> str:
-    """Which CUDA toolkits compile for an architecture."""
+    """Name the CUDA toolkits that compile for an architecture."""
     if arch in FIRST_TOOLKIT:
         return f"{arch} needs CUDA {FIRST_TOOLKIT[arch]} or newer"
     if arch.isdigit() and 50 <= int(arch) < 75:
-        return f"CUDA 12 is the last with {arch}"
-    return f"{arch} is not an architecture known to ptd_ext"
+        return f"CUDA 12 is the last that supports {arch}"
+    return f"ptd_ext does not know the architecture {arch}"
 
 
 def ask(*command: str) -> str:
@@ -183,7 +207,7 @@ def ask(*command: str) -> str:
 
 
 def main() -> None:
-    """Answer CMake."""
+    """Print the build settings for CMake."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--cuda", default="auto")
     parser.add_argument("--archs", default="")

@@ -1,5 +1,5 @@
 # Asks backend/ptd_ext_probe.py which torch and which CUDA toolkit to build with. Its answers are
-# the same ones that the build backend checks, so plain cmake gives the same error sentences.
+# the same ones that the build backend checks, so plain cmake gives the same error messages.
 #
 # find_package(Torch) is not used: under build isolation it can find another environment's torch,
 # and with a CUDA torch it imposes its own list of architectures.

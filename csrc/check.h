@@ -11,14 +11,14 @@ struct Sizes {
 
 using OptionalTensor = std::optional<Tensor>;
 
+// Raises unless `tensor` is on the device of `other`, the argument called `other_name`.
 inline void check_device(const char* op, const char* name, const Tensor& tensor,
-                         const Tensor& logits) {
-  if (tensor.is_cpu() == logits.is_cpu() &&
-      tensor.get_device_index() == logits.get_device_index()) {
+                         const Tensor& other, const char* other_name = "logits") {
+  if (tensor.is_cpu() == other.is_cpu() && tensor.get_device_index() == other.get_device_index()) {
     return;
   }
-  raise_error(std::string(op) + ": " + name + " must be on the device of logits, " +
-              device_text(logits) + "; got " + device_text(tensor) + ".");
+  raise_error(std::string(op) + ": " + name + " must be on the device of " + other_name + ", " +
+              device_text(other) + "; got " + device_text(tensor) + ".");
 }
 
 inline void check_dtype(const char* op, const char* name, const Tensor& tensor, ScalarType dtype) {

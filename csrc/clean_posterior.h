@@ -30,7 +30,7 @@ inline Sizes check_clean_posterior(const CleanPosteriorTensors& tensors) {
 }
 
 // Device::check(op, logits)  raises for sizes that the device cannot take
-// Device::saves(slack)       tells if saved_column, [N, C], is kept for the backward operator
+// Device::saves(slack)       true if saved_column, [N, C], is kept for the backward operator
 // Device::forward(sizes, tensors, posterior, saved_column) and
 // Device::backward(sizes, grad, tensors, saved_column, needs) run the kernels; grad is contiguous.
 template <class Device>

@@ -24,10 +24,12 @@ void check_rows(const Tensor& x) {
 template <class Op>
 void check_rows_backward(const Tensor& grad, const Tensor& saved) {
   check_rows<Op>(saved);
+  const std::string op = std::string(Op::kName) + "_backward";
+  check_device(op.c_str(), "grad", grad, saved, Op::kSaved);
   if (shape_text(grad) == shape_text(saved) && grad.scalar_type() == saved.scalar_type()) return;
-  raise_error(std::string(Op::kName) + "_backward: grad must be like " + Op::kSaved + ", " +
-              shape_text(saved) + ", " + dtype_text(saved.scalar_type()) + "; got " +
-              shape_text(grad) + ", " + dtype_text(grad.scalar_type()) + ".");
+  raise_error(op + ": grad must be like " + Op::kSaved + ", " + shape_text(saved) + ", " +
+              dtype_text(saved.scalar_type()) + "; got " + shape_text(grad) + ", " +
+              dtype_text(grad.scalar_type()) + ".");
 }
 
 template <class Op, class Device>

@@ -5,8 +5,10 @@
 // for is an empty tensor. `importance` and `reduction` are enumerations: see
 // csrc/transition_loss.h and csrc/math/loss_terms.h.
 //
-// transition_loss_gradients, for the CPU, computes the loss and its gradients in one pass. Without
-// a reduction each row of grad_logits is the gradient of its own loss, and there is no grad_slack.
+// transition_loss_with_gradients is what training runs on the CPU: the loss and its gradients with
+// respect to logits and slack, in one pass. Without a reduction each row of grad_logits is the
+// gradient of its own loss, and there is no grad_slack. transition_loss computes the loss alone,
+// for inference, for GPUs, and where gradients of weights or parts are to follow.
 #include <torch/csrc/stable/library.h>
 
 STABLE_TORCH_LIBRARY(ptd_ext, m) {
@@ -23,7 +25,7 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
       "need_parts, "
       "bool need_slack) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
-      "transition_loss_gradients(Tensor logits, Tensor noisy_labels, Tensor? weights, "
+      "transition_loss_with_gradients(Tensor logits, Tensor noisy_labels, Tensor? weights, "
       "Tensor parts, Tensor? slack, Tensor? class_weight, int importance, "
       "float? max_importance, int reduction, int ignore_index, float smoothing, "
       "bool need_slack) -> (Tensor loss, Tensor grad_logits, Tensor grad_slack)");

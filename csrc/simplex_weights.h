@@ -47,11 +47,7 @@ inline WeightSizes check_simplex_weights(const Tensor& contraction, const Tensor
       raise_error(here + name + " must be " + shape + ", " + dtype_text(dtype) + "; got " +
                   shape_text(tensor) + ", " + dtype_text(tensor.scalar_type()) + ".");
     }
-    if (tensor.is_cpu() != linear.is_cpu() ||
-        tensor.get_device_index() != linear.get_device_index()) {
-      raise_error(here + name + " must be on the device of linear, " + device_text(linear) +
-                  "; got " + device_text(tensor) + ".");
-    }
+    check_device("simplex_weights", name, tensor, linear, "linear");
   };
   const std::string b = std::to_string(batch), r = std::to_string(parts);
   check("contraction", contraction, "[" + b + ", " + r + ", " + r + "]");

@@ -18,10 +18,10 @@ namespace ptd {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// Raises for a bad argument. The message is one sentence, without the file and line of the check,
-// which would not help the caller.
-[[noreturn]] inline void raise_error(const std::string& sentence) {
-  throw std::runtime_error(sentence);
+// Raises for a bad argument. The message does not name the file and line of the check, which would
+// not help the caller.
+[[noreturn]] inline void raise_error(const std::string& message) {
+  throw std::runtime_error(message);
 }
 
 inline std::string shape_text(const Tensor& tensor) {

@@ -60,7 +60,7 @@ struct LossResults {
 };
 
 // Device::check(op, logits)            raises for sizes that the device cannot take
-// Device::saves(slack)                 tells if saved_column is kept
+// Device::saves(slack)                 true if saved_column is kept
 // Device::forward(sizes, tensors, options, results) and
 // Device::backward(sizes, grad_loss, tensors, saved_weight, saved_column, options, needs)
 // run the kernels.

@@ -10,10 +10,10 @@ import ptd_ext
 
 
 def load() -> None:
-    """Register the operators with torch. Raises ImportError with a sentence if that cannot work."""
+    """Register the operators with torch; raises ImportError if this torch cannot run them."""
     compiled = _import_compiled()
     _check_torch(torch.__version__, compiled.build_info()["torch_oldest"])
-    compiled.cpu_isa()  # a wrong PTD_EXT_CPU_ISA is reported here, not at the first loss
+    compiled.cpu_isa()  # raises for a wrong PTD_EXT_CPU_ISA now, not at the first loss
     folder = Path(str(compiled.__file__)).parent
     torch.ops.load_library(folder / "_ops_cpu.so")
     cuda = folder / "_ops_cuda.so"

@@ -60,13 +60,8 @@ class _TransitionLoss(nn.Module):
         self.validate = validate
 
     def _options(self) -> dict[str, Any]:
-        return {
-            "reduction": self.reduction,
-            "ignore_index": self.ignore_index,
-            "class_weight": self.class_weight,
-            "smoothing": self.smoothing,
-            "validate": self.validate,
-        }
+        names = ("reduction", "ignore_index", "class_weight", "smoothing", "validate")
+        return {name: getattr(self, name) for name in names}
 
     def transition_matrix(self, weights: Tensor | None = None) -> Tensor:
         """T(x), revised where revision is on; see :func:`ptd_ext.transition_matrix`."""
@@ -74,8 +69,8 @@ class _TransitionLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """The sizes and what differs from the defaults."""
-        parts, classes = (1, *self.parts.shape)[-3:-1]
-        text = f"classes={classes}, parts={parts}, revision={self.slack is not None}"
+        n_parts, n_classes = (1, *self.parts.shape)[-3:-1]
+        text = f"n_classes={n_classes}, n_parts={n_parts}, revision={self.slack is not None}"
         return f"{text}, reduction={self.reduction!r}, smoothing={self.smoothing}"
 
 

@@ -19,8 +19,8 @@ template <class T>
 const Kernels<T>& table() {
   static constexpr Kernels<T> kTable = {
       .lanes = kLanes<T>,
-      .loss_forward = loss_forward<T>,
-      .loss_backward = loss_backward<T>,
+      .loss_with_gradients = loss_with_gradients<T>,
+      .loss_alone = loss_alone<T>,
       .clean_posterior = clean_posterior<T>,
       .clean_posterior_backward = clean_posterior_backward<T>,
       .noisy_posterior = noisy_posterior<T>,

@@ -33,29 +33,32 @@ struct Kernels {
   int64_t lanes;  // of a vector of T
 
   // Numbers of scratch, of type T, that one call of a kernel below may use. Without `whole` it is
-  // enough for clean_posterior and loss_forward. With `revised` it is enough for the gradients of
+  // enough for clean_posterior and loss_alone. With `revised` it is enough for the gradients of
   // weights and parts with slack.
   static int64_t scratch_size(const Batch<T>& batch, bool whole, bool revised) {
     constexpr int64_t most_lanes = 16;
     const int64_t c = batch.classes, r = batch.parts;
     return kBlock * (r + c) + c + (whole ? kBlock * 4 * c : 0) +
-           (revised ? kBlock * (c + r * most_lanes) : 0);
+           (revised ? kBlock * (c + 2 * r * most_lanes) : 0);
   }
 
-  void (*loss_forward)(const LossArgs<T>&, int64_t begin, int64_t end,
-                       T* scratch,  //
-                       T* losses,   // [N] or nullptr when only the sum is asked for
-                       T* saved,    // [N, C]: column y, or the row sums where there is slack
-                       LossPartial*);
+  // Losses and gradients in one pass: the forward pass of training, with grad_loss one, and the
+  // backward pass, which ignores the losses.
+  void (*loss_with_gradients)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
+                              const T* grad_loss,  // [1], or [N] with grad_stride 1
+                              int64_t grad_stride,
+                              T scale,         // of grad_loss: 1 / total weight for the mean
+                              const T* saved,  // [end - begin, C], rows of loss_alone; or nullptr
+                              const Gradients<T>&,
+                              T* losses,      // [N] or nullptr
+                              double* loss);  // the sum of the range's losses
 
-  void (*loss_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
-                        const T* grad_loss,  // [1], or [N] with grad_stride 1
-                        int64_t grad_stride,
-                        T scale,         // of grad_loss: 1 / total weight for the mean
-                        const T* saved,  // [end - begin, C], rows of loss_forward; or nullptr
-                        const Gradients<T>&,
-                        T* losses,      // [N] or nullptr
-                        double* loss);  // the sum of the range's losses
+  // The loss without gradients.
+  void (*loss_alone)(const LossArgs<T>&, int64_t begin, int64_t end,
+                     T* scratch,  //
+                     T* losses,   // [N] or nullptr when only the sum is asked for
+                     T* saved,    // [N, C]: column y, or the row sums where there is slack
+                     LossPartial*);
 
   void (*clean_posterior)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
                           T* posterior,  // [N, C]
@@ -63,7 +66,7 @@ struct Kernels {
 
   void (*clean_posterior_backward)(const LossArgs<T>&, int64_t begin, int64_t end, T* scratch,
                                    const T* grad,   // [N, C]
-                                   const T* saved,  // [end - begin, C], as in loss_backward
+                                   const T* saved,  // [end - begin, C], as in loss_with_gradients
                                    const Gradients<T>&);
 
   void (*noisy_posterior)(const Batch<T>&, const Matrix& logits, int64_t begin, int64_t end,

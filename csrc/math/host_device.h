@@ -23,7 +23,12 @@ PTD_HD double log_of(double x) { return ::log(x); }
 PTD_HD float log1p_of(float x) { return ::log1pf(x); }
 PTD_HD double log1p_of(double x) { return ::log1p(x); }
 PTD_HD float exp_of(float x) { return ::expf(x); }
+#if defined(__CUDA_ARCH__)
+// Not inlined: its constants would stay in registers through every loop that calls it.
+static __device__ __noinline__ double exp_of(double x) { return ::exp(x); }
+#else
 PTD_HD double exp_of(double x) { return ::exp(x); }
+#endif
 
 template <class T>
 PTD_HD T largest_number();

@@ -27,11 +27,14 @@
 //
 //   beta l = S' / U * log(1 + S) / S,   beta g_i = e'_i / (U E),   beta (1 - g_y) = S' / (U E)
 //
-// So in every case, with three numbers per sample,
+// So in every case, with four numbers per sample,
 //
-//   dloss/dz_i = softmax * e_i + posterior * e'_i u_i    (softmax * e'_i if softmax_of_column)
-//   dloss/dz_y = label + posterior * e'_y u_y                       (reweight)
-//   dloss/du_i = posterior * e'_i
+//   dloss/dz_i = softmax * e_i + posterior * q_i         (softmax * e'_i if softmax_of_column)
+//   dloss/dz_y = label + posterior * q_y                            (reweight)
+//   dloss/du_i = posterior * e'_i / U                 q_i = e'_i u_i / U
+//
+// `posterior` is kept apart from 1 / U: with beta attached it is -beta l, and if U is below 1e-19
+// its product with 1 / U overflows in float, while its product with q_i does not.
 //
 // If the shifts differ and u_i = 0, e'_i can overflow. Both e'_i and the gradients that follow from
 // dloss/du_i then saturate, because they are multiplied by zeros (u_i, entries of the parts) and
@@ -79,6 +82,7 @@ struct LossTerms {
   T loss;
   T softmax;
   T posterior;
+  T inverse_column_sum;  // 1 / U, or 0 for a column without mass
   T label;
   bool softmax_of_column;  // softmax multiplies e'_i instead of e_i
 };
@@ -86,16 +90,15 @@ struct LossTerms {
 template <class T>
 PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t importance,
                                T max_importance) {
+  const T softmax = T(1) / sums.exp_sum;
   // A column without mass (only possible with smoothing = 0) has an infinite loss and no posterior.
+  const T inverse_column_sum = sums.column_sum == T(0) ? T(0) : T(1) / sums.column_sum;
   if (importance == kForward) {
     const T loss =
         (sums.shift - sums.column_shift) + (log_of(sums.exp_sum) - log_of(sums.column_sum));
-    const T posterior = sums.column_sum == T(0) ? T(0) : T(-1) / sums.column_sum;
-    return {loss, T(1) / sums.exp_sum, posterior, T(0), false};
+    return {loss, softmax, T(-1), inverse_column_sum, T(0), false};
   }
 
-  const T softmax = T(1) / sums.exp_sum;
-  const T inverse_column_sum = sums.column_sum == T(0) ? T(0) : T(1) / sums.column_sum;
   // If the column has no mass, the label is infinitely more likely under g than under T^T g.
   const T beta = sums.column_sum == T(0)
                      ? T(1) / sums.column_sum
@@ -105,16 +108,16 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
   // g_y log g_y -> 0: a label that the network rules out has weight zero, and 0 * inf must not
   // become NaN. If a logit is NaN, the loss must be NaN all the same.
   if (weight == T(0) && sums.exp_sum == sums.exp_sum) {
-    return {T(0), T(0), T(0), T(0), false};
+    return {T(0), T(0), T(0), T(0), T(0), false};
   }
   if (label_logit == sums.shift && sums.column_shift < sums.shift && !capped) {
     const T others = sums.other_column_sum * inverse_column_sum;
     const T loss =
         sums.other_sum == T(0) ? others : others * (log1p_of(sums.other_sum) / sums.other_sum);
     if (importance == kReweightDetached) {
-      return {loss, softmax * inverse_column_sum, T(0), -others * softmax, true};
+      return {loss, softmax * inverse_column_sum, T(0), T(0), -others * softmax, true};
     }
-    return {loss, softmax * inverse_column_sum, -loss * inverse_column_sum, loss - others * softmax,
+    return {loss, softmax * inverse_column_sum, -loss, inverse_column_sum, loss - others * softmax,
             true};
   }
   const T cross_entropy = label_logit == sums.shift
@@ -122,10 +125,14 @@ PTD_HD LossTerms<T> loss_terms(const ColumnSums<T>& sums, T label_logit, int64_t
                               : log_of(sums.exp_sum) - (label_logit - sums.shift);
   const T others = sums.other_sum * softmax;
   if (importance == kReweightDetached || capped) {
-    return {weight * cross_entropy, weight * softmax, T(0), -weight * others, false};
+    return {weight * cross_entropy, weight * softmax, T(0), T(0), -weight * others, false};
   }
-  return {weight * cross_entropy, weight * softmax, -weight * cross_entropy * inverse_column_sum,
-          weight * (cross_entropy - others), false};
+  return {weight * cross_entropy,
+          weight * softmax,
+          -weight * cross_entropy,
+          inverse_column_sum,
+          weight * (cross_entropy - others),
+          false};
 }
 
 }  // namespace ptd

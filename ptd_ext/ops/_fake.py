@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,24 +20,15 @@ from ptd_ext.ops._library import (
 
 
 def register_fakes() -> None:
-    """Tell torch about the results of the operators on transition matrices."""
+    """Register the results of the operators on transition matrices."""
     torch.library.register_fake("ptd_ext::transition_loss", _fake_transition_loss)
-    torch.library.register_fake("ptd_ext::transition_loss_gradients", _fake_loss_gradients)
+    torch.library.register_fake(
+        "ptd_ext::transition_loss_with_gradients", _fake_loss_with_gradients
+    )
     torch.library.register_fake("ptd_ext::clean_posterior", _fake_clean_posterior)
     torch.library.register_fake("ptd_ext::noisy_posterior", _fake_noisy_posterior)
     for op in FUSED_OPS:
-        _register_fake_gradients(op)
-    name = "ptd_ext::project_transition"
-    torch.library.register_fake(name, lambda matrix: matrix.new_empty(matrix.shape))
-    torch.library.register_fake(
-        f"{name}_backward", lambda grad, matrix: matrix.new_empty(matrix.shape)
-    )
-
-
-def _register_fake_gradients(op: FusedOp) -> None:
-    torch.library.register_fake(
-        f"ptd_ext::{op.name}_backward", lambda *inputs: _fake_gradients(op, inputs)
-    )
+        torch.library.register_fake(f"ptd_ext::{op.name}_backward", partial(_fake_gradients, op))
 
 
 def _check_devices(op: FusedOp, tensors: Sequence[Tensor | None]) -> None:
@@ -44,8 +36,7 @@ def _check_devices(op: FusedOp, tensors: Sequence[Tensor | None]) -> None:
     for name, tensor in zip(op.tensors, tensors, strict=True):
         if tensor is not None and tensor.device != device:
             raise RuntimeError(
-                f"{op.name}: {name} must be on the device of logits, {device}; it is on "
-                f"{tensor.device}."
+                f"{op.name}: {name} must be on the device of logits, {device}; got {tensor.device}."
             )
 
 
@@ -57,7 +48,7 @@ def _fake_transition_loss(logits, noisy_labels, weights, parts, slack, class_wei
     return loss, parts.new_empty([]), _fake_saved_column(logits, parts, slack)
 
 
-def _fake_loss_gradients(*arguments):
+def _fake_loss_with_gradients(*arguments):
     *inputs, need_slack = arguments
     loss, _, _ = _fake_transition_loss(*inputs)
     logits, parts, slack = (inputs[at] for at in (0, 3, 4))
@@ -71,7 +62,7 @@ def _fake_clean_posterior(logits, noisy_labels, weights, parts, slack, *options)
 
 
 def _fake_saved_column(logits: Tensor, parts: Tensor, slack: Tensor | None) -> Tensor:
-    # A GPU forms the column again in less time than it takes to read it back.
+    # A GPU computes the column again in less time than it takes to read it back.
     kept = slack is not None or logits.device.type != "cuda"
     return parts.new_empty(logits.shape if kept else [0])
 
@@ -82,8 +73,8 @@ def _fake_noisy_posterior(logits, weights, parts, slack):
     return parts.new_empty(logits.shape), saved
 
 
-def _fake_gradients(op: FusedOp, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
-    """Gradients in the layouts the kernels write; those not asked for are empty."""
+def _fake_gradients(op: FusedOp, *arguments: Any) -> tuple[Tensor, ...]:
+    """Gradients in the layouts the kernels write; those that are not needed are empty."""
     logits, weights, parts, slack = (arguments[1 + at] for at in op.positions)
     first = 1 + len(op.tensors) + op.saved + op.options
     need_logits, need_weights, need_parts, need_slack = arguments[first : first + 4]

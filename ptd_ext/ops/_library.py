@@ -1,16 +1,16 @@
-"""The differentiable operators: what each takes, and its definition in plain torch.
+"""The differentiable operators: their arguments, and their definitions in plain torch.
 
-Each takes some tensors, then options, and returns its result followed by what its backward operator
-wants back:
+Each takes tensors, then options, and returns its result, followed by the tensors that it saves for
+its backward operator:
 
     name(*tensors, *options) -> (result, *saved)
     name_backward(grad, *tensors, *saved, *options, need_logits, need_weights, need_parts,
                   need_slack) -> gradients of logits, weights, parts, slack
 
-On the CPU the loss has a third operator, which computes its gradients in the forward pass, so that
-the backward pass only multiplies:
+On the CPU the loss has a third operator, the forward pass of training. It computes the loss and its
+gradients in one pass, so that the backward pass only multiplies:
 
-    name_gradients(*tensors, *options, need_slack) -> (result, gradient of logits, of slack)
+    name_with_gradients(*tensors, *options, need_slack) -> (result, grad_logits, grad_slack)
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class FusedOp:
         schema = self.forward_op._schema
         self.saved = len(schema.returns) - 1
         self.options = len(schema.arguments) - len(tensors)
-        gradients = getattr(torch.ops.ptd_ext, f"{name}_gradients", None)
-        self.gradients_op = None if gradients is None else gradients.default
+        with_gradients = getattr(torch.ops.ptd_ext, f"{name}_with_gradients", None)
+        self.with_gradients_op = None if with_gradients is None else with_gradients.default
 
 
 def _define_loss(

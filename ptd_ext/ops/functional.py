@@ -24,7 +24,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ptd_ext.ops._autograd import apply, apply_projection
+from ptd_ext.ops._autograd import apply
 from ptd_ext.ops._library import (
     ATTACHED,
     CLEAN_POSTERIOR,
@@ -34,8 +34,9 @@ from ptd_ext.ops._library import (
     REDUCTIONS,
     TRANSITION_LOSS,
 )
+from ptd_ext.ops._row_ops import PROJECT_TRANSITION
 from ptd_ext.ops.checks import (
-    FLOATING,
+    check_floating,
     check_importance,
     check_reduction,
     check_smoothing,
@@ -46,6 +47,7 @@ from ptd_ext.ops.checks import (
 )
 from ptd_ext.ops.devices import check_device
 from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.ops.reference import accumulated
 
 __all__ = [
     "clean_posterior",
@@ -84,8 +86,8 @@ def forward_loss(
         parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
         slack: ΔT, [C, C].
         reduction: "none", "mean" or "sum". As in ``F.cross_entropy`` the mean divides by the
-            class weight of the samples that were counted.
-        ignore_index: samples with this label do not count.
+            class weight of the samples that count.
+        ignore_index: label of the samples to ignore.
         class_weight: [C], the weight of a sample by its noisy label; not differentiated.
         smoothing: ε in T ← (1−ε)T + ε/C, which keeps a label that T(x) rules out at a finite loss.
             With 0, the loss and its gradient of the logits hold for columns of any size, to the
@@ -132,9 +134,9 @@ def reweight_loss(
         ignore_index: as in :func:`forward_loss`.
         class_weight: as in :func:`forward_loss`.
         smoothing: as in :func:`forward_loss`. With 0 the loss is a number wherever β · (−log g_ȳ)
-            is one, even if β is not; where T(x) cannot give the label at all it is infinite. The
-            gradient of an attached β is divided by the column twice, and is infinite or NaN in
-            float32 where that is below 1e-19.
+            is one, even if β is not; where T(x) cannot give the label at all it is infinite. With
+            an attached β, gradients of ``weights``, ``parts`` and ``slack`` are divided by the
+            column twice, and are infinite or NaN in float32 where that is below 1e-19.
         validate: as in :func:`forward_loss`.
     """
     check_importance(importance, max_importance)
@@ -153,7 +155,7 @@ def noisy_posterior(
     *,
     validate: bool = False,
 ) -> Tensor:
-    """P(Ȳ | x) = T(x)ᵀg, [N, C]: what the network predicts of the noisy label."""
+    """P(Ȳ | x) = T(x)ᵀg, [N, C]: the prediction of the noisy label."""
     weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     return apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
 
@@ -169,7 +171,7 @@ def clean_posterior(
     smoothing: float = 1e-8,
     validate: bool = False,
 ) -> Tensor:
-    """P(Y | x, ȳ) ∝ g ⊙ column ȳ of T(x), [N, C]: what the true label is, given the noisy one.
+    """P(Y | x, ȳ) ∝ g ⊙ column ȳ of T(x), [N, C]: the true label, given the noisy one.
 
     A sample whose label is ``ignore_index`` keeps its softmax. ``smoothing`` as in
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
@@ -188,7 +190,7 @@ def transition_matrix(
 ) -> Tensor:
     """T(x) = Σⱼ hⱼ Pʲ, [N, C, C] ([C, C] without weights); revised where ``slack`` is given.
 
-    For looking at, or for a loss of your own: the losses here never form it.
+    For inspection, or for a loss of your own: the losses here never form it.
     """
     check_transition(weights, parts, slack)
     if validate:
@@ -200,7 +202,7 @@ def transition_matrix(
     if weights is None:
         matrix = parts.reshape(parts.shape[-2:])
     else:
-        # A product of [N, R] and [R, C²] is what torch does best, and autocast would do halfway.
+        # One product of [N, R] and [R, C²]; autocast would cast its result to a half type.
         with torch.autocast(parts.device.type, enabled=False):
             matrix = torch.tensordot(weights.to(dtype), parts, dims=1)
     return matrix if slack is None else project_transition(matrix + slack.to(dtype))
@@ -213,9 +215,7 @@ def project_transition(matrix: Tensor) -> Tensor:
     """
     check_tensors(matrix=matrix)
     check_device(matrix)
-    if matrix.dtype in (torch.float16, torch.bfloat16):
-        matrix = matrix.float()
-    return apply_projection(matrix)
+    return PROJECT_TRANSITION(accumulated(matrix))
 
 
 def _transition_loss(
@@ -255,12 +255,9 @@ def _transition(
     if validate:
         validate_batch(weights, parts, slack)
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
-    if parts.dtype is not dtype:
-        parts = _cast(parts, dtype, "parts")
-    if weights is not None and weights.dtype is not dtype:
-        weights = _cast(weights, dtype, "weights")
-    if slack is not None and slack.dtype is not dtype:
-        slack = _cast(slack, dtype, "slack")
+    parts = _cast(parts, dtype, "parts")
+    weights = None if weights is None else _cast(weights, dtype, "weights")
+    slack = None if slack is None else _cast(slack, dtype, "slack")
     # On the CPU the kernels lay out what they read themselves, in less time than calls from here
     # take; with slack and many classes once for both passes is better.
     few = parts.dim() > 0 and parts.shape[-1] < 32
@@ -270,8 +267,7 @@ def _transition(
 
 def _cast(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
     """Cast to the type the logits are accumulated in; estimates made with NumPy are float64."""
-    if tensor.dtype not in FLOATING:
-        raise TypeError(
-            f"{name} must be float32, float64, float16 or bfloat16; got {tensor.dtype}."
-        )
+    if tensor.dtype is dtype:
+        return tensor
+    check_floating(**{name: tensor})
     return tensor.to(dtype)

@@ -1,7 +1,7 @@
-"""Every operator in plain torch: what the kernels must compute, and what they are tested against.
+"""Every operator in plain torch: the definitions that the kernels are tested against.
 
-These are written to be read, not to be fast: they form T(x) whole, [N, C, C]. They take the
-arguments of their namesakes in :mod:`ptd_ext` and are differentiable to any order, which is also
+They are written for readability, not speed, and form the whole T(x), [N, C, C]. They take the
+arguments of their namesakes in `ptd_ext` and are differentiable to any order, which is also
 how second derivatives of the fused operators are computed.
 """
 
@@ -10,12 +10,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ptd_ext.ops._interior_point import simplex_least_squares
+
 __all__ = [
     "clean_posterior",
     "forward_loss",
     "noisy_posterior",
     "project_transition",
     "reweight_loss",
+    "simplex_least_squares",
     "simplex_projection",
     "simplex_weights",
     "transition_matrix",
@@ -154,7 +157,7 @@ def simplex_weights(
     steps: int,
     tolerance: float,
 ) -> Tensor:
-    """The steps of the operator of this name, one row as many: see csrc/math/simplex.h."""
+    """The steps of the operator of this name, for all rows at once: see csrc/math/simplex.h."""
     weights = torch.full_like(linear, 1 / linear.shape[-1]) if start is None else start
     offset = step[:, None, None] * linear + shift[:, None, :]
     image = before = weights @ contraction + offset
@@ -181,7 +184,7 @@ def simplex_weights(
 
 
 def accumulated(tensor: Tensor) -> Tensor:
-    """Half types as the float32 they are accumulated in."""
+    """Cast half types to float32, in which they are accumulated."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 

@@ -1,19 +1,17 @@
-"""Points on the simplex: the nearest one, and the best one for a quadratic."""
+"""Points on the simplex: the nearest point, and the minimum of a quadratic."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ptd_ext.ops import reference
-from ptd_ext.ops._register_simplex import NOT_DIFFERENTIABLE
+from ptd_ext.ops._row_ops import NOT_DIFFERENTIABLE, SIMPLEX_PROJECTION
 from ptd_ext.ops.checks import check_tensors
 from ptd_ext.ops.devices import check_device
-
-__all__ = ["simplex_projection", "simplex_weights"]
 
 
 def simplex_projection(x: Tensor) -> Tensor:
@@ -29,12 +27,7 @@ def simplex_projection(x: Tensor) -> Tensor:
     """
     check_tensors(x=x)
     check_device(x)
-    x = reference.accumulated(x)
-    if torch._C._are_functorch_transforms_active():
-        return reference.simplex_projection(x)  # which can be transformed in every way
-    if torch.compiler.is_compiling():
-        return torch.ops.ptd_ext.simplex_projection(x)
-    return _Projection.apply(x)
+    return SIMPLEX_PROJECTION(reference.accumulated(x))
 
 
 def simplex_weights(
@@ -57,7 +50,7 @@ def simplex_weights(
             An entry of −∞ gets no weight; NaN and +∞ make their row NaN.
         start: […, N, R], where to start from; the centre of the simplex by default. Rows are
             projected onto the simplex first.
-        steps: the most steps that a row makes.
+        steps: maximum number of steps of a row.
         tolerance: a row stops when a step without momentum is no longer than this.
 
     Returns:
@@ -85,7 +78,7 @@ def simplex_weights(
 
 
 class WeightProblem(NamedTuple):
-    """The quadratics h G hᵀ / 2 as the operator takes them."""
+    """The quadratics h G hᵀ / 2, in the form that the operator takes."""
 
     contraction: Tensor  # [B, R, R], I − sG of the centred G
     step: Tensor  # [B], s
@@ -128,17 +121,3 @@ def eigenvalue_bound(matrix: Tensor, squarings: int = 4) -> Tensor:
         matrix = matrix / norm.clamp(min=tiny)[:, None, None]
         matrix = matrix @ matrix
     return bound
-
-
-class _Projection(torch.autograd.Function):
-    """simplex_projection; unlike the bare operator it raises in forward-mode differentiation."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        projected = torch.ops.ptd_ext.simplex_projection(x)
-        ctx.save_for_backward(projected)
-        return projected
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return torch.ops.ptd_ext.simplex_projection_backward(grad, *ctx.saved_tensors)

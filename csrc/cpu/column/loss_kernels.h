@@ -1,5 +1,5 @@
 // The transition losses, and what they share with the clean posterior: one column of T(x) per
-// sample, forward and backward.
+// sample. Training runs loss_with_gradients, at the end of the file; loss_alone is for inference.
 #pragma once
 
 #include "column/softmax.h"
@@ -109,18 +109,18 @@ PTD_INLINE void loss_gradient(const LossArgs<T>& args, const ColumnSums<T>& sums
     const Vec<T> column = load(u + i, left), e = load(exps + i, left);
     const Vec<T> column_e = column_exp(sums, z + i, e, left);
     const Vec<T> of_softmax = terms.softmax * (terms.softmax_of_column ? column_e : e);
-    const Vec<T> d = of_softmax + terms.posterior * joint_exp<T>(column_e, column);
-    store(grad_z + i, factor * d, left);
-    store(grad_u + i, (factor * terms.posterior) * column_e, left);
+    const Vec<T> q = terms.inverse_column_sum * joint_exp<T>(column_e, column);
+    store(grad_z + i, factor * (of_softmax + terms.posterior * q), left);
+    store(grad_u + i, ((factor * terms.posterior) * column_e) * terms.inverse_column_sum, left);
   });
   if (args.importance == kForward) return;
   const T joint = u[y] == T(0) ? T(0) : exp_of(z[y] - sums.column_shift) * u[y];
-  grad_z[y] = factor * (terms.label + terms.posterior * joint);
+  grad_z[y] = factor * (terms.label + terms.posterior * (terms.inverse_column_sum * joint));
 }
 
 template <class T>
-void loss_forward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch, T* losses,
-                  T* saved, LossPartial* partial) {
+void loss_alone(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch, T* losses,
+                T* saved, LossPartial* partial) {
   const auto finish = [&](int64_t n, int64_t y, const T* z, const T* u) {
     const ColumnSums<T> sums = sums_of_loss<T>(args, y, z, u, nullptr);
     const LossTerms<T> terms = loss_terms(sums, z[y], args.importance, args.max_importance);
@@ -233,9 +233,9 @@ PTD_INLINE void backward_through_column(const LossArgs<T>& args, int64_t begin, 
 }
 
 template <class T>
-void loss_backward(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
-                   const T* grad_loss, int64_t grad_stride, T scale, const T* saved,
-                   const Gradients<T>& grads, T* losses, double* loss) {
+void loss_with_gradients(const LossArgs<T>& args, int64_t begin, int64_t end, T* scratch,
+                         const T* grad_loss, int64_t grad_stride, T scale, const T* saved,
+                         const Gradients<T>& grads, T* losses, double* loss) {
   const int64_t classes = args.batch.classes;
   *loss = 0.0;
   const auto measure = [&](int64_t y, const T* z, const T* u, T* exps) {

@@ -1,3 +1,6 @@
+// Training runs transition_loss_with_gradients, whose backward pass is a multiplication. Inference
+// runs transition_loss; so does training that needs gradients of weights or parts, which
+// transition_loss_backward computes.
 #include "transition_loss.h"
 
 #include <torch/csrc/stable/library.h>
@@ -10,9 +13,63 @@ namespace {
 
 using ThreeTensors = std::tuple<Tensor, Tensor, Tensor>;
 
+// The total weight of the samples that count. Raises for a label that is out of range.
 template <class T>
-void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& options,
-             const LossResults& results) {
+double total_weight(const LossArgs<T>& args, const Tensor& labels) {
+  double weight = 0;
+  for (int64_t n = 0; n < args.batch.samples; ++n) {
+    const int64_t label = label_at(args.labels, n);
+    if (label == args.ignore_index) continue;
+    if (label < 0 || label >= args.batch.classes) {
+      raise_label_error(loss_name(args.importance), labels, n, args.batch.classes);
+    }
+    weight += args.class_weight ? double(args.class_weight[label]) : 1.0;
+  }
+  return weight;
+}
+
+// The forward pass of training: the loss, and its gradients for grad_loss = 1.
+template <class T>
+ThreeTensors loss_with_gradients(const Sizes& sizes, const LossTensors& tensors,
+                                 const LossOptions& options, bool need_slack) {
+  const ScalarType dtype = tensors.parts.scalar_type();
+  const bool reduced = options.reduction != kNone;
+  const Tensor loss =
+      reduced ? empty({}, dtype, tensors.logits) : empty({sizes.samples}, dtype, tensors.logits);
+  T* losses = static_cast<T*>(loss.data_ptr());
+  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
+                        columns_read(tensors.slack), &tensors.labels);
+  const OptionalTensor dense_weight = contiguous(tensors.class_weight);
+  const LossArgs<T> args =
+      loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
+  const double weight = total_weight(args, tensors.labels);
+  const T scale = options.reduction == kMean ? T(1) / T(weight) : T(1);
+  const T one(1);
+  // The sum of each range, at the index of its first block.
+  std::vector<double> sums((sizes.samples + kBlock - 1) / kBlock);
+  inputs.batch.has_row_sums = SignTables<T>::pay(inputs.batch);
+  // The gradient of the logits has the type of the parts: grad_loss is still to be multiplied in.
+  const auto [grad_logits, none, nothing, grad_slack] = backward_ranges(
+      tensors.parts, tensors.parts, tensors.slack, inputs, {true, false, false, need_slack},
+      loss_work(inputs.batch), inputs.batch.has_row_sums,
+      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads,
+          const T* row_sums) {
+        if (begin == end) return;
+        kernels<T>().loss_with_gradients(with_batch(args, own), begin, end, scratch, &one, 0, scale,
+                                         row_sums, grads, reduced ? nullptr : losses,
+                                         &sums[begin / kBlock]);
+      });
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  // As in cross_entropy, the mean of nothing is 0 / 0.
+  if (reduced) *losses = T(options.reduction == kMean ? sum / weight : sum);
+  return {loss, grad_logits, grad_slack};
+}
+
+// The loss without gradients, and what the backward pass needs.
+template <class T>
+void loss_alone(const Sizes& sizes, const LossTensors& tensors, const LossOptions& options,
+                const LossResults& results) {
   const bool reduced = options.reduction != kNone;
   T* losses = static_cast<T*>(results.loss.data_ptr());
   BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
@@ -28,8 +85,8 @@ void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& 
     Scratch<T> scratch(inputs.batch, /*whole=*/false);
     Batch<T> own = inputs.batch;
     const auto columns = inputs.own_columns(begin, end, own);
-    kernels<T>().loss_forward(with_batch(args, own), begin, end, scratch.data(),
-                              reduced ? nullptr : losses, saved, &partials[range]);
+    kernels<T>().loss_alone(with_batch(args, own), begin, end, scratch.data(),
+                            reduced ? nullptr : losses, saved, &partials[range]);
   });
 
   double sum = 0, weight = 0;
@@ -71,81 +128,28 @@ FourTensors backward(const Sizes& sizes, const Tensor& grad_loss, const LossTens
                          [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch,
                              const Gradients<T>& grads, const T* row_sums) {
                            double loss;
-                           kernels<T>().loss_backward(
+                           kernels<T>().loss_with_gradients(
                                with_batch(args, own), begin, end, scratch, grad, grad_stride, scale,
                                row_sums ? row_sums : saved + begin * sizes.classes, grads,
                                /*losses=*/nullptr, &loss);
                          });
 }
 
-// The total weight of the samples that count. Raises for a label that is out of range.
-template <class T>
-double total_weight(const LossArgs<T>& args, const Tensor& labels) {
-  double weight = 0;
-  for (int64_t n = 0; n < args.batch.samples; ++n) {
-    const int64_t label = label_at(args.labels, n);
-    if (label == args.ignore_index) continue;
-    if (label < 0 || label >= args.batch.classes) {
-      raise_label_error(loss_name(args.importance), labels, n, args.batch.classes);
-    }
-    weight += args.class_weight ? double(args.class_weight[label]) : 1.0;
-  }
-  return weight;
-}
-
-template <class T>
-ThreeTensors with_gradients(const Sizes& sizes, const LossTensors& tensors,
-                            const LossOptions& options, bool need_slack) {
-  const ScalarType dtype = tensors.parts.scalar_type();
-  const bool reduced = options.reduction != kNone;
-  const Tensor loss =
-      reduced ? empty({}, dtype, tensors.logits) : empty({sizes.samples}, dtype, tensors.logits);
-  T* losses = static_cast<T*>(loss.data_ptr());
-  BatchInputs<T> inputs(sizes, tensors.weights, tensors.parts, tensors.slack,
-                        columns_read(tensors.slack), &tensors.labels);
-  const OptionalTensor dense_weight = contiguous(tensors.class_weight);
-  const LossArgs<T> args =
-      loss_args(inputs.batch, tensors.logits, tensors.labels, dense_weight, options);
-  const double weight = total_weight(args, tensors.labels);
-  const T scale = options.reduction == kMean ? T(1) / T(weight) : T(1);
-  const T one(1);
-  // The sum of each range, at the index of its first block.
-  std::vector<double> sums((sizes.samples + kBlock - 1) / kBlock);
-  inputs.batch.has_row_sums = SignTables<T>::pay(inputs.batch);
-  // The gradient of the logits has the type of the parts: grad_loss is still to be multiplied in.
-  const auto [grad_logits, none, nothing, grad_slack] = backward_ranges(
-      tensors.parts, tensors.parts, tensors.slack, inputs, {true, false, false, need_slack},
-      loss_work(inputs.batch), inputs.batch.has_row_sums,
-      [&](const Batch<T>& own, int64_t begin, int64_t end, T* scratch, const Gradients<T>& grads,
-          const T* row_sums) {
-        if (begin == end) return;
-        kernels<T>().loss_backward(with_batch(args, own), begin, end, scratch, &one, 0, scale,
-                                   row_sums, grads, reduced ? nullptr : losses,
-                                   &sums[begin / kBlock]);
-      });
-  double sum = 0;
-  for (const double part : sums) sum += part;
-  // As in cross_entropy, the mean of nothing is 0 / 0.
-  if (reduced) *losses = T(options.reduction == kMean ? sum / weight : sum);
-  return {loss, grad_logits, grad_slack};
-}
-
-ThreeTensors transition_loss_gradients(Tensor logits, Tensor noisy_labels, OptionalTensor weights,
-                                       Tensor parts, OptionalTensor slack,
-                                       OptionalTensor class_weight, int64_t importance,
-                                       std::optional<double> max_importance, int64_t reduction,
-                                       int64_t ignore_index, double smoothing, bool need_slack) {
+ThreeTensors transition_loss_with_gradients(
+    Tensor logits, Tensor noisy_labels, OptionalTensor weights, Tensor parts, OptionalTensor slack,
+    OptionalTensor class_weight, int64_t importance, std::optional<double> max_importance,
+    int64_t reduction, int64_t ignore_index, double smoothing, bool need_slack) {
   const LossOptions options{importance, max_importance.value_or(INFINITY), reduction, ignore_index,
                             smoothing};
   const LossTensors tensors{logits, noisy_labels, weights, parts, slack, class_weight};
   const Sizes sizes = check_transition_loss(tensors, options);
   if (need_slack && reduction == kNone) {
     raise_error(
-        "transition_loss_gradients: need_slack must be False without a reduction; got True.");
+        "transition_loss_with_gradients: need_slack must be False without a reduction; got True.");
   }
   return parts.scalar_type() == ScalarType::Double
-             ? with_gradients<double>(sizes, tensors, options, need_slack)
-             : with_gradients<float>(sizes, tensors, options, need_slack);
+             ? loss_with_gradients<double>(sizes, tensors, options, need_slack)
+             : loss_with_gradients<float>(sizes, tensors, options, need_slack);
 }
 
 struct TransitionLossCpu {
@@ -154,8 +158,8 @@ struct TransitionLossCpu {
 
   static void forward(const Sizes& sizes, const LossTensors& tensors, const LossOptions& options,
                       const LossResults& results) {
-    const auto run = tensors.parts.scalar_type() == ScalarType::Double ? ptd::forward<double>
-                                                                       : ptd::forward<float>;
+    const auto run =
+        tensors.parts.scalar_type() == ScalarType::Double ? loss_alone<double> : loss_alone<float>;
     run(sizes, tensors, options, results);
   }
 
@@ -174,7 +178,7 @@ struct TransitionLossCpu {
 STABLE_TORCH_LIBRARY_IMPL(ptd_ext, CPU, m) {
   m.impl("transition_loss", TORCH_BOX(&transition_loss<TransitionLossCpu>));
   m.impl("transition_loss_backward", TORCH_BOX(&transition_loss_backward<TransitionLossCpu>));
-  m.impl("transition_loss_gradients", TORCH_BOX(&transition_loss_gradients));
+  m.impl("transition_loss_with_gradients", TORCH_BOX(&transition_loss_with_gradients));
 }
 
 }  // namespace ptd

@@ -142,15 +142,20 @@ PTD_INLINE void matrix_gradient_column(const Batch<T>& batch, const T* h, int64_
 
 // With slack, if the gradient of the parts or of the weights is requested. Column by column, so
 // that the gradient of a column of the parts is read and written once for all samples of a block,
-// and that of the weights, as vectors of partial sums, is added up once for all columns.
+// and that of the weights, as vectors of partial sums, is added up once for all columns. A lane of
+// these adds C^2 / lanes terms, so sums are blocked: after kLaneTerms terms they are added to
+// totals. Rounding errors then grow with the length of a block plus the number of blocks, not with
+// their product.
 template <class T>
 PTD_INLINE void scatter_revised(const Batch<T>& batch, const T* h, int64_t begin, int64_t count,
                                 const Vjp<T>& vjp, const Gradients<T>& grads, T* dm) {
-  constexpr int W = kLanes<T>;
+  constexpr int W = kLanes<T>, kLaneTerms = 512;
   const int64_t classes = batch.classes, parts = batch.parts;
+  const int64_t block_columns = 1 + kLaneTerms * W / classes, size = count * parts * W;
   T* dots = dm + kBlock * classes;  // [count, R, lanes]
+  T* totals = dots + size;          // [count, R, lanes]
   T* grad_h = static_cast<T*>(grads.weights.data);
-  if (grad_h) memset(dots, 0, sizeof(T) * count * parts * W);
+  if (grad_h) memset(dots, 0, 2 * sizeof(T) * size);
   int64_t counted[kBlock], samples = 0;  // an ignored sample may have weights that are not finite
   for (int64_t s = 0; s < count; ++s) {
     if (!vjp.labels || vjp.labels[s] >= 0) counted[samples++] = s;
@@ -177,10 +182,15 @@ PTD_INLINE void scatter_revised(const Batch<T>& batch, const T* h, int64_t begin
         }
       });
     }
+    if (!grad_h || (k + 1) % block_columns != 0) continue;
+    for (int64_t at = 0; at < size; at += W) {
+      store(totals + at, load(totals + at) + load(dots + at));
+    }
+    memset(dots, 0, sizeof(T) * size);
   }
   if (!grad_h) return;
   for (int64_t sj = 0; sj < count * parts; ++sj) {
-    grad_h[begin * parts + sj] = sum_lanes(load(dots + sj * W));
+    grad_h[begin * parts + sj] = sum_lanes(load(totals + sj * W) + load(dots + sj * W));
   }
 }
 

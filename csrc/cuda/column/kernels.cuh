@@ -50,7 +50,7 @@ __device__ __forceinline__ void write_row_sums(const Transition<T>& transition,
 }
 
 template <class S, class Op>
-__global__ void __launch_bounds__(kColumnThreads, 4)
+__global__ void __launch_bounds__(kColumnThreads, resident_blocks<Accumulation<S>>(4))
     column_thread_per_sample(ColumnBatch<S> batch, Op op, int block_samples) {
   using T = Accumulation<S>;
   constexpr int V = kThreadPerSampleClasses;
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kColumnThreads, 4)
 
 // Grid: [chunks of samples, C + 1]. Blocks with blockIdx.y == C take ignored and bad labels.
 template <class S, class Op>
-__global__ void __launch_bounds__(kColumnThreads, 4)
+__global__ void __launch_bounds__(kColumnThreads, resident_blocks<Accumulation<S>>(4))
     column_warp_per_sample(ColumnBatch<S> batch, Op op) {
   using T = Accumulation<S>;
   constexpr int V = kWarpPerSampleItems<T>;

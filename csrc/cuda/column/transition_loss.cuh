@@ -92,15 +92,17 @@ struct TransitionLossBackward {
     const LossTerms<T> terms = sample_terms(rule, sums, label, group);
     const T of_column = factor * terms.posterior;
     sample.for_each(group, classes, [&](int v, int i) {
-      // dloss/dz_i = softmax e_i + posterior e'_i u_i; reweighting has its own term for the label.
+      // dloss/dz_i = softmax e_i + posterior q_i; reweighting has its own term for the label.
       const bool own = i == label && rule.importance != kForward;
       const T e = terms.softmax_of_column ? sums.column_exponential(v) : sums.exponential(v);
       const T of_softmax = own ? terms.label : terms.softmax * e;
-      const T grad = of_softmax + terms.posterior * sums.joint(v);
+      const T q = terms.inverse_column_sum * sums.joint(v);
+      const T grad = of_softmax + terms.posterior * q;
       // Select, do not multiply by zero: NaN or infinity of an ignored sample must not propagate.
       if (grads.logits) store(grads.logits + n * classes + i, counts ? factor * grad : T(0));
-      // dloss/du_i = posterior e'_i; a select avoids zero times an infinite e'_i.
-      const T grad_u = counts && of_column != T(0) ? of_column * sums.column_exponential(v) : T(0);
+      // dloss/du_i = posterior e'_i / U; a select avoids zero times an infinite e'_i.
+      const T e_u = of_column * sums.column_exponential(v) * terms.inverse_column_sum;
+      const T grad_u = counts && of_column != T(0) ? e_u : T(0);
       write_factors(batch, grads.matrix, sample, n, v, i, grad_u);
     });
   }

@@ -4,6 +4,10 @@
 // alone, so groups of one warp may diverge. All lanes receive the same result, bit for bit, because
 // a butterfly adds the same pairs in every lane. The order of additions depends on the width alone,
 // so results are reproducible.
+//
+// A compiler may fuse a product with the addition that follows. In a butterfly each lane would then
+// round another factor of the pair, and lanes would disagree; a loop that such a sum ends would
+// leave some of them behind. add_of is never fused.
 #pragma once
 
 #include "common/launch.h"
@@ -26,6 +30,10 @@ __device__ __forceinline__ unsigned lanes_mask() {
   }
 }
 
+__device__ __forceinline__ int add_of(int a, int b) { return a + b; }
+__device__ __forceinline__ float add_of(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ double add_of(double a, double b) { return __dadd_rn(a, b); }
+
 __device__ __forceinline__ float max_of(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ double max_of(double a, double b) { return fmax(a, b); }
 
@@ -33,7 +41,7 @@ template <int kWidth, class T>
 __device__ __forceinline__ T lanes_sum(T value) {
 #pragma unroll
   for (int offset = kWidth / 2; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(lanes_mask<kWidth>(), value, offset);
+    value = add_of(value, __shfl_xor_sync(lanes_mask<kWidth>(), value, offset));
   }
   return value;
 }

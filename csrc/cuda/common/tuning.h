@@ -6,6 +6,18 @@
 
 namespace ptd {
 
+// Blocks that the registers of a multiprocessor must have room for, the second argument of
+// __launch_bounds__. For newer GPUs ptxas needs a few registers more than for a V100: with as many
+// blocks as there it would spill.
+template <class T>
+constexpr int resident_blocks(int of_v100) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  return sizeof(T) == 8 || __CUDA_ARCH__ >= 1000 ? of_v100 * 3 / 4 : of_v100;
+#else
+  return of_v100;
+#endif
+}
+
 // column/: losses and clean_posterior.
 constexpr int kThreadPerSampleClasses = 16;   // at most; a thread keeps all of them in registers
 constexpr int kColumnThreads = 256;           // of a block with several samples
@@ -40,6 +52,7 @@ constexpr int kGradientBlocksPerMultiprocessor = 8;    // target
 constexpr int kGradientWeightBlocks = 256;             // of a chunk, at most
 constexpr int64_t kGradientChunk = 128;                // fewest samples of a chunk
 constexpr int64_t kGradientScratch = 1 << 22;          // most partial sums, in numbers
+constexpr int kGradientColumns = 8;                    // of a partial sum over matrix entries
 
 // simplex/: simplex_projection, project_transition and simplex_weights.
 constexpr int kShortRowLanes = 8;      // lanes of a warp for each short row

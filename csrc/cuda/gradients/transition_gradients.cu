@@ -22,12 +22,17 @@ struct GradientSums {
 // dL/dh_j = <P^j, dL/dM> of one sample, by a warp. Without slack its lanes run along column y; with
 // slack they run over all entries (i, k) and compute M again for every kGradientParts parts. An
 // offset within a column fits in 32 bits.
+//
+// With slack a lane adds C^2 / 32 terms, 31,000 at C = 1000, so sums are blocked: after
+// kGradientColumns columns a lane adds its partial sums to its totals in shared memory. Rounding
+// errors then grow with the length of a block plus the number of blocks, not with their product.
 template <bool kSlack, class T>
 __device__ __forceinline__ void sum_over_entries(const Transition<T>& transition,
                                                  const Labels& labels,
                                                  const MatrixGradient<T>& grad, int64_t n,
                                                  T* __restrict__ grad_weights) {  // [N, R]
   constexpr int kParts = kGradientParts<T>;
+  __shared__ T totals[kSlack ? kParts : 1][kGradientThreads];
   const int classes = transition.classes, parts = transition.parts;
   const ColumnFactor<T> factor(grad, labels, n, classes);
   // The columns that have a gradient.
@@ -35,13 +40,17 @@ __device__ __forceinline__ void sum_over_entries(const Transition<T>& transition
   const int end_column = !factor.counts() ? first_column : kSlack ? classes : first_column + 1;
   for (int first_part = 0; first_part < parts; first_part += kParts) {
     T sums[kParts] = {};
+    if constexpr (kSlack) {
+#pragma unroll
+      for (int p = 0; p < kParts; ++p) totals[p][threadIdx.x] = T(0);
+    }
     for (int k = first_column; k < end_column; ++k) {
       const T* column = transition.column(k);
       const T factor_k = factor.at(k);
       for (int i = lane_id(); i < classes; i += kWarp) {
         if constexpr (kSlack) {
           T m = transition.slack_at(i, k);
-#pragma unroll 4
+#pragma unroll 2
           for (int j = 0; j < parts; ++j) m += transition.weight(n, j) * column[j * classes + i];
           if (m <= T(0)) continue;
         }
@@ -51,10 +60,18 @@ __device__ __forceinline__ void sum_over_entries(const Transition<T>& transition
           if (first_part + p < parts) sums[p] += column[(first_part + p) * classes + i] * dm;
         }
       }
+      if constexpr (kSlack) {
+        if (k % kGradientColumns != kGradientColumns - 1 && k != classes - 1) continue;
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
+          totals[p][threadIdx.x] += sums[p];
+          sums[p] = T(0);
+        }
+      }
     }
 #pragma unroll
     for (int p = 0; p < kParts; ++p) {
-      const T sum = lanes_sum<kWarp>(sums[p]);
+      const T sum = lanes_sum<kWarp>(kSlack ? totals[p][threadIdx.x] : sums[p]);
       if (lane_id() == 0 && first_part + p < parts) grad_weights[n * parts + first_part + p] = sum;
     }
   }

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kSignTableThreads, 2)
       }
     }
     for (int apart = kRows; apart < kWarp; apart *= 2) {
-      sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+      sum = add_of(sum, __shfl_xor_sync(0xffffffffu, sum, apart));
     }
     __syncthreads();  // the sums of the previous part have been read
     if (lane_id() < kRows) sums[warp_id()][row] = sum;

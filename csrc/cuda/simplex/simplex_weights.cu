@@ -69,7 +69,7 @@ __device__ __forceinline__ void image_of(const Threads& threads,
 }
 
 template <class T, int kLanes>
-__global__ void __launch_bounds__(kWeightThreads, kWeightBlocks)
+__global__ void __launch_bounds__(kWeightThreads, resident_blocks<T>(kWeightBlocks))
     simplex_weights_rows(WeightArgs<T> args, unsigned blocks) {  // for each problem
   constexpr int kRows = kWeightRows<T>;
   using Threads = RowThreads<T, kLanes, 2 * kRows>;
