@@ -1,20 +1,18 @@
-"""Training where two networks disagree: Decoupling and Co-teaching+."""
+"""Training on samples on which two networks disagree: Decoupling and Co-teaching+."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ptd_ext.train.methods.base import Batch
-from ptd_ext.train.methods.small_loss import (
+from ptd_ext.engine.methods.small_loss import (
     CoTeaching,
-    Selecting,
+    SampleSelection,
     floor_of,
     kept_share,
     smallest,
 )
-
-__all__ = ["CoTeachingPlus", "Decoupling"]
+from ptd_ext.engine.stage.stage import Batch
 
 
 def disagreement(logits: list[Tensor]) -> Tensor:
@@ -23,35 +21,35 @@ def disagreement(logits: list[Tensor]) -> Tensor:
     return first.argmax(-1) != second.argmax(-1)
 
 
-class Decoupling(Selecting):
+class Decoupling(SampleSelection):
     """Two networks, updated by cross entropy on the samples on which they disagree.
 
-    Wrong labels that both networks have learned, or neither has, are then left out.
+    This leaves out wrong labels that both networks have learned, or neither.
     """
 
     networks = 2
 
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
-        """The disagreement, for both."""
+        """The samples of disagreement, for both networks."""
         disagree = disagreement(logits)
         return [disagree, disagree]
 
     def figures(self) -> dict[str, float]:
-        """The share of samples with disagreement."""
+        """The share of samples on which the networks disagree."""
         return {"disagreeing": super().figures()["kept"]}
 
 
 class CoTeachingPlus(CoTeaching):
-    """Co-teaching on the samples of disagreement, which keeps the networks different."""
+    """Co-teaching on samples on which the networks disagree, which keeps them different."""
 
     tallies = (*CoTeaching.tallies, "disagreeing")
     disagreeing: Tensor
 
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
-        """The peer's ⌊(1 − R(e))·n⌋ smallest losses of the n samples in dispute.
+        """The peer's ⌊(1 − R(e))·n⌋ smallest losses of the n samples of disagreement.
 
-        All n are taken if that number is 0. If n is 0, the whole batch is taken in the first steps,
-        when networks may agree because they have learned nothing, and no sample later.
+        If that number is 0, all n are selected. If n is 0, the whole batch is selected in the first
+        steps, when networks may agree because they have learned nothing, and no sample later.
         """
         disagree = disagreement(logits)
         size = disagree.sum()
@@ -60,7 +58,7 @@ class CoTeachingPlus(CoTeaching):
             return super().choose(batch, logits, losses)
         count = floor_of(kept_share(self.settings, batch.epoch), size)
         count = torch.where(count == 0, size, count)
-        # The second mask is for losses that are infinite themselves: they tie with those outside.
+        # Infinite losses tie with the masked ones; the second mask excludes those.
         inside = [
             smallest(loss.masked_fill(~disagree, torch.inf), count) & disagree
             for loss in reversed(losses)

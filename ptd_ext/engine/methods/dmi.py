@@ -13,46 +13,41 @@ import sys
 import torch
 from torch import Tensor
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.base import Batch, Stage, StageContext
-
-__all__ = ["FLOOR", "DeterminantInformation", "determinant"]
+from ptd_ext.engine.rows.training_data import TrainingData
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.optim import Schedule
+from ptd_ext.engine.stage.stage import Batch, Stage, StageContext
 
 # Added to |det|, so that a batch in which a class is missing has a finite loss.
 FLOOR = 1e-3
 
 
 def determinant(logits: Tensor, labels: Tensor, *, per_sample: bool = True) -> Tensor:
-    """|det(YᵀG/B)|, without `per_sample` |det(YᵀG)|; float64.
+    """|det(YᵀG/B)|, or |det(YᵀG)| without `per_sample`; float64.
 
-    In float32 a determinant that is the difference of products cancels to noise.
+    In float32, cancellation leaves only rounding errors of such a determinant.
     """
     samples, classes = logits.shape
     g = logits.double().softmax(-1)
-    # F.one_hot would check the labels, and wait for the device.
+    # F.one_hot would check the labels, which synchronises with the device.
     y = (labels[:, None] == torch.arange(classes, device=labels.device)).double()
     counts = y.T @ g
     return torch.linalg.det(counts / samples if per_sample else counts).abs()
 
 
 class DeterminantInformation(Stage):
-    """−log(|det(YᵀG/B)| + FLOOR), from the best network of cross entropy.
+    """Training by −log(|det(YᵀG/B)| + FLOOR), from the best network of cross entropy.
 
-    Args:
-        settings: the settings of the experiment.
-        per_sample: divide YᵀG by B. The determinant of C balanced classes is then at most C⁻ᶜ,
-            and where that is far below FLOOR the loss is nearly constant. Without the division it
-            is Bᶜ times as large, and FLOOR matters only where a class is missing.
+    With `dmi_per_sample`, the determinant of C balanced classes is at most C⁻ᶜ, and where that is
+    far below FLOOR the loss is nearly constant. Without the division by B it is Bᶜ times as large,
+    and FLOOR matters only where a class is missing.
     """
 
     total: Tensor  # sum of the determinants of an epoch, float64 []
     batches: Tensor  # number of batches in that sum, int64 []
 
-    def __init__(self, settings: Settings, *, per_sample: bool = True) -> None:
-        super().__init__()
-        self.name = "train"
-        self.per_sample = per_sample
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self.epochs = settings.dmi_epochs
         self.batch_size = settings.dmi_batch_size
         self.schedule = Schedule.of(settings, optimiser="sgd", lr=settings.dmi_lr, shape="constant")
@@ -61,20 +56,28 @@ class DeterminantInformation(Stage):
         self.register_buffer("total", torch.zeros((), dtype=torch.float64))
         self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
 
+    def check(self, data: TrainingData) -> None:
+        """Check that a batch has at least as many samples as there are classes."""
+        if self.batch_size < data.n_classes:
+            raise ValueError(
+                f"dmi_batch_size must be at least the number of classes, {data.n_classes}: the "
+                f"determinant of fewer samples is always 0; got {self.batch_size}."
+            )
+
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The loss; 0 for a batch of fewer samples than classes, whose determinant is always 0."""
+        """The loss; 0 for a batch with fewer samples than classes, whose determinant is 0."""
         (z,) = logits
         samples, classes = z.shape
         self.full = torch.full((), samples >= classes, device=z.device)
         if samples < classes:
             return [z[:0].sum()]
-        size = determinant(z, batch.labels, per_sample=self.per_sample)
+        size = determinant(z, batch.labels, per_sample=self.settings.dmi_per_sample)
         self.total += size.detach()
         self.batches += 1
         return [-(size + FLOOR).log().to(torch.promote_types(z.dtype, torch.float32))]
 
     def updates(self) -> list[Tensor] | None:
-        """False for a batch of fewer samples than classes."""
+        """False for a batch with fewer samples than classes."""
         return None if self.full is None else [self.full]
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""Joint optimisation of network and labels: labels become the network's predictions.
+"""Joint optimisation of network and labels: predictions of the network replace the labels.
 
 The first stage learns the labels, with a learning rate high enough that the network cannot
 memorise wrong ones; the second trains a fresh network on them.
@@ -12,15 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.base import Batch, Stage, StageContext
-
-__all__ = ["JointFinal", "JointLabels", "joint_loss", "soft_cross_entropy"]
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.optim import Schedule
+from ptd_ext.engine.stage.stage import Batch, Stage, StageContext
 
 
 def log_posterior(logits: Tensor) -> Tensor:
-    """The logarithm of g, in float32 at least."""
+    """Log g, at least in float32."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
@@ -44,26 +42,23 @@ def joint_loss(log_g: Tensor, soft: Tensor, alpha: float, beta: float) -> Tensor
 
 
 class JointLabels(Stage):
-    """Train on labels that, from some epoch on, are the mean prediction of the last epochs."""
+    """Training on labels that, from `joint_soft_from` on, are mean predictions of recent epochs."""
 
     soft: Tensor  # labels, [N, C]
     recent: Tensor  # predictions of the last epochs, a ring [joint_average, N, C]
     noisy: Tensor  # labels as given, [N]
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__()
-        self.name = "relabel"
-        self.settings = settings
+        super().__init__(settings, "relabel")
         self.epochs = settings.joint_epochs
-        self.batch_size = settings.batch_size
         self.schedule = Schedule.of(
             settings, optimiser="sgd", lr=settings.joint_lr, shape="constant"
         )
 
     def begin(self, context: StageContext) -> None:
         """Start from the given labels."""
-        noisy = context.problem.train_labels
-        given = F.one_hot(noisy, context.problem.classes).float()
+        noisy = context.data.train_labels
+        given = F.one_hot(noisy, context.data.n_classes).float()
         self.register_buffer("noisy", noisy, persistent=False)
         self.register_buffer("soft", given)
         # A sample that an epoch leaves out still has a distribution in its slot.
@@ -79,35 +74,32 @@ class JointLabels(Stage):
         return [joint_loss(log_g, soft, self.settings.joint_alpha, self.settings.joint_beta)]
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:
-        """Make the labels of the next epoch."""
+        """Update the labels for the next epoch."""
         if epoch + 1 >= self.settings.joint_soft_from:
             filled = min(epoch + 1, self.settings.joint_average)
             self.soft.copy_(self.recent[:filled].mean(0))
 
     def finish(self, context: StageContext) -> None:
-        """Keep the labels."""
+        """Store the labels."""
         context.outputs.soft_labels = self.soft
 
     @torch.no_grad()
     def figures(self) -> dict[str, float]:
-        """The share of samples whose likeliest label is not the given one."""
+        """The share of samples whose most probable label differs from the given one."""
         return {"relabelled": (self.soft.argmax(-1) != self.noisy).float().mean().item()}
 
 
 class JointFinal(Stage):
-    """Train a fresh network on the labels that :class:`JointLabels` has left."""
+    """Training of a fresh network on the labels of :class:`JointLabels`."""
 
     soft: Tensor  # [N, C]
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__()
-        self.name = "train"
+        super().__init__(settings)
         self.epochs = settings.joint_final_epochs
-        self.batch_size = settings.batch_size
-        self.schedule = Schedule.of(settings)
 
     def begin(self, context: StageContext) -> None:
-        """Take the labels."""
+        """Read the labels."""
         self.register_buffer("soft", context.outputs.soft_labels, persistent=False)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:

@@ -1,7 +1,7 @@
-"""Training on samples of small loss: MentorNet in its self-paced form, and Co-teaching.
+"""Training on samples with small loss: MentorNet in its self-paced form, and Co-teaching.
 
-Networks learn clean labels first, so a large loss early in training hints at a wrong label. The
-samples with the largest losses, a growing share of every batch, are left out.
+Networks learn clean labels first, so that a large loss early in training indicates a wrong label.
+Each batch leaves out the samples with the largest losses, a share that grows with the epochs.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from ptd_ext.engine.methods.transition import CrossEntropy
+from ptd_ext.engine.rows.training_data import TrainingData
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.stage import Batch, StageContext
 from ptd_ext.ops.functional import forward_loss
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.methods.base import Batch, StageContext
-from ptd_ext.train.methods.transition import CrossEntropy
-
-__all__ = ["CoTeaching", "MentorNet", "Selecting", "kept_share", "mean_over", "smallest"]
 
 Count = TypeVar("Count", int, Tensor)
 
@@ -25,8 +24,8 @@ Count = TypeVar("Count", int, Tensor)
 def kept_share(settings: Settings, epoch: int) -> Fraction:
     """1 − R(e). R is 0 in the first epoch and τ in the last of the ramp, and linear between.
 
-    It is a fraction, since in floats (1 − 0.8) · 10 is a little below 2 and has the floor 1. τ is
-    rounded to a fraction with a small denominator: 4/5, not the float closest to it.
+    It is an exact fraction: in floats, (1 − 0.8) · 10 is slightly below 2, and its floor is 1. τ is
+    rounded to a fraction with a small denominator, such as 4/5.
     """
     left_out = Fraction(settings.left_out).limit_denominator(10**6)
     if epoch >= settings.ramp_epochs:
@@ -35,14 +34,14 @@ def kept_share(settings: Settings, epoch: int) -> Fraction:
 
 
 def floor_of(share: Fraction, size: Count) -> Count:
-    """⌊share · size⌋, exactly, of a number or of an integer tensor."""
+    """⌊share · size⌋, exactly, for a number or an integer tensor."""
     return size * share.numerator // share.denominator
 
 
 def smallest(losses: Tensor, count: int | Tensor) -> Tensor:
-    """The mask [B] of the `count` smallest losses; among equal ones the first.
+    """The mask [B] of the `count` smallest losses; the first of equal losses come first.
 
-    It compares ranks, so that `count` may be a tensor and no shape makes the host wait.
+    It compares ranks, so that `count` may be a tensor and no shape depends on its value.
     """
     return losses.argsort(stable=True).argsort() < count
 
@@ -52,21 +51,20 @@ def mean_over(losses: Tensor, chosen: Tensor) -> Tensor:
     return losses.where(chosen, 0.0).sum() / chosen.sum().clamp(min=1)
 
 
-class Selecting(CrossEntropy):
-    """Mean cross entropy over samples that every step selects for each network.
+class SampleSelection(CrossEntropy):
+    """Mean cross entropy over samples that each step selects for each network.
 
-    A network without selected samples is not updated: no weight decay, no momentum.
+    A network without selected samples is not updated, not even by weight decay or momentum.
     """
 
-    # Counts of samples in an epoch; figures are ratios to the first one. They are buffers, so that
-    # training resumed within an epoch reports the whole epoch.
+    # Numbers of samples in an epoch; figures are ratios to the first one. They are buffers, so that
+    # training that resumes within an epoch reports the whole epoch.
     tallies: tuple[str, ...] = ("seen", "kept")
     seen: Tensor
     kept: Tensor
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.settings = settings
         self.some: list[Tensor] | None = None
         for name in self.tallies:
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
@@ -107,11 +105,26 @@ class Selecting(CrossEntropy):
         }
 
 
-class MentorNet(Selecting):
-    """The ⌊(1 − R(e))·B⌋ samples of the network's own smallest losses."""
+class MentorNet(SampleSelection):
+    """Training on the ⌊(1 − R(e))·B⌋ samples with the smallest losses of the network itself."""
+
+    def check(self, data: TrainingData) -> None:
+        """Check that the share to leave out is known and not a whole batch."""
+        settings = self.settings
+        if settings.left_out < 0:
+            raise ValueError(
+                f"forget_rate must be given: {settings.method} leaves out a share of each batch, "
+                "and the noise rate of these labels is unknown."
+            )
+        batch = min(self.batch_size, data.train_size)
+        if floor_of(kept_share(settings, settings.ramp_epochs), batch) == 0:
+            raise ValueError(
+                f"forget_rate must keep at least one sample of a batch of {batch}; it leaves out "
+                f"{settings.left_out:g} of it. Set a smaller forget_rate or a larger batch_size."
+            )
 
     def choose(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> list[Tensor]:
-        """The small losses of each network, for itself."""
+        """The smallest losses of each network, for itself."""
         share = kept_share(self.settings, batch.epoch)
         count = floor_of(share, batch.labels.shape[0])
         return [smallest(loss, count) for loss in losses]
@@ -120,8 +133,8 @@ class MentorNet(Selecting):
 class CoTeaching(MentorNet):
     """Two networks, each trained on the samples for which the other has a small loss.
 
-    They start from different weights, so they mistake different wrong labels for right ones; a
-    network that selected for itself would confirm its own mistakes.
+    Their initial weights differ, so that they fit different wrong labels; a network that selected
+    its own samples would reinforce its errors.
     """
 
     networks = 2

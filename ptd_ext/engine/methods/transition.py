@@ -1,4 +1,4 @@
-"""Losses through a transition matrix: CE, Forward, Reweight, T-Revision and PTD.
+"""Training with a transition matrix: CE, Forward, Reweight, T-Revision and PTD.
 
 All are PTD: a class-dependent matrix is T(x) of one part, and cross entropy is the forward loss of
 the identity.
@@ -11,33 +11,24 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ptd_ext.engine.methods.transition_estimate import estimate_transition, store_estimate
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.optim import Schedule
+from ptd_ext.engine.stage.stage import Batch, Stage, StageContext
 from ptd_ext.ops.functional import forward_loss, noisy_posterior, reweight_loss
 from ptd_ext.ops.layout import prepare_parts
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.base import Batch, Stage, StageContext
-from ptd_ext.train.methods.transition_estimate import estimate_transition, say_estimate
-
-__all__ = ["CrossEntropy", "Revision", "Through", "WarmUp"]
 
 Loss = Literal["forward", "reweight"]
 
 
 class CrossEntropy(Stage):
-    """The forward loss through the identity, unsmoothed."""
+    """The forward loss with the identity as T, without smoothing."""
 
     identity: Tensor  # [C, C]
 
-    def __init__(self, settings: Settings, name: str = "train") -> None:
-        super().__init__()
-        self.name = name
-        self.epochs = settings.epochs
-        self.batch_size = settings.batch_size
-        self.schedule = Schedule.of(settings)
-
     def begin(self, context: StageContext) -> None:
-        """Make the identity."""
-        self.register_buffer("identity", torch.eye(context.problem.classes), persistent=False)
+        """Allocate the identity."""
+        self.register_buffer("identity", torch.eye(context.data.n_classes), persistent=False)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """−log g_ȳ."""
@@ -45,7 +36,7 @@ class CrossEntropy(Stage):
 
 
 class WarmUp(CrossEntropy):
-    """Cross entropy for a few epochs: P(noisy label | x), averaged over the last of them."""
+    """Cross entropy for a few epochs; P(given label | x) is averaged over the last of them."""
 
     posterior: Tensor  # [N, C], summed up epoch by epoch
 
@@ -57,67 +48,72 @@ class WarmUp(CrossEntropy):
     def begin(self, context: StageContext) -> None:
         """Allocate the sum of posteriors."""
         super().begin(context)
-        shape = (context.problem.train_size, context.problem.classes)
+        shape = (context.data.train_size, context.data.n_classes)
         self.register_buffer("posterior", torch.zeros(shape))
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:
-        """Add this epoch's posterior of every training sample."""
+        """Add the posteriors of the training samples."""
         if epoch >= self.epochs - self.averaged:
             logits = context.predict(context.networks[0], "train").logits
             self.posterior += logits.softmax(-1) / self.averaged
 
     def finish(self, context: StageContext) -> None:
-        """Keep the posterior."""
+        """Store the posterior and the accuracy."""
         context.outputs.posterior = self.posterior
+        share = context.best.scores.validation_accuracy / 100
+        context.outputs.warm_up_accuracy = torch.tensor(share, device=context.device)
 
 
-class Through(Stage):
-    """Train through T(x), estimated from the warmed-up network."""
+class TrainWithTransition(Stage):
+    """Training with T(x), which is estimated from the warmed-up network."""
 
     weights: Tensor  # h(x), [N, R]
     parts: Tensor  # P, [R, C, C]
 
     def __init__(self, settings: Settings, loss: Loss) -> None:
-        super().__init__()
-        self.name = "train"
-        self.settings = settings
+        super().__init__(settings)
         self.loss: Loss = loss
-        self.epochs = settings.epochs
-        self.batch_size = settings.batch_size
-        self.schedule = Schedule.of(settings)
-        warm = settings.rate < settings.fresh_from
+        warm = 0 <= settings.rate < settings.fresh_from
         if settings.start != "auto":
             warm = settings.start == "warm"
         self.start = "best" if warm else "fresh"
         self.slack: nn.Parameter | None = None
 
     def begin(self, context: StageContext) -> None:
-        """Estimate T(x), unless an earlier stage or this one before a resume has done so."""
+        """Estimate T(x), unless an earlier stage, or this one before a resume, has done so."""
         if context.outputs.transition is None:
-            context.outputs.transition = estimate_transition(context, self.settings)
-            say_estimate(context)
-        transition = context.outputs.transition
+            store_estimate(context, estimate_transition(context, self.settings))
+        transition = context.outputs.estimated()
         self.register_buffer("weights", transition.weights, persistent=False)
         self.register_buffer("parts", prepare_parts(transition.parts), persistent=False)
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The forward loss, or cross entropy weighted by β without a gradient through it."""
+        """The forward loss, or cross entropy with weights β, which are detached."""
         weights = self.weights[batch.ids]
         return [self._loss(z, batch.labels, weights, self.slack) for z in logits]
 
-    def _loss(self, z: Tensor, labels: Tensor, weights: Tensor, slack: Tensor | None) -> Tensor:
+    def _loss(
+        self,
+        z: Tensor,
+        labels: Tensor,
+        weights: Tensor,
+        slack: Tensor | None,
+        importance: Literal["detached", "attached"] = "detached",
+    ) -> Tensor:
         if self.loss == "forward":
             return forward_loss(z, labels, weights, self.parts, slack)
         cap = self.settings.max_importance or None
-        return reweight_loss(z, labels, weights, self.parts, slack, max_importance=cap)
+        return reweight_loss(
+            z, labels, weights, self.parts, slack, importance=importance, max_importance=cap
+        )
 
     def noisy_posterior(self, logits: Tensor, weights: Tensor | None) -> Tensor:
         """T(x)ᵀg."""
         return noisy_posterior(logits, weights, self.parts, self.slack)
 
 
-class Revision(Through):
-    """Learn ΔT with the network, from the best model of the stage before."""
+class Revision(TrainWithTransition):
+    """Learning ΔT together with the network, from the best model of the stage before."""
 
     slack: nn.Parameter  # ΔT, [C, C]
 
@@ -130,42 +126,31 @@ class Revision(Through):
         self.start = "best"
 
     def begin(self, context: StageContext) -> None:
-        """ΔT starts at zero."""
+        """Initialise ΔT to zero."""
         super().begin(context)
-        self.slack = nn.Parameter(torch.zeros(context.problem.classes, context.problem.classes))
+        self.slack = nn.Parameter(torch.zeros(context.data.n_classes, context.data.n_classes))
 
     def parameter_groups(self) -> list[tuple[list[nn.Parameter], Schedule]]:
-        """ΔT, with a learning rate of its own."""
+        """ΔT, with its own learning rate."""
         return [([self.slack], Schedule("adam", self.settings.slack_lr))]
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The loss through T(x) + ΔT.
+        """The loss with T(x) + ΔT.
 
-        A detached β gives ΔT no gradient, and an attached one has a spurious minimum at g_ȳ → 0. So
-        ΔT learns from the forward likelihood, which does not update the network, by default.
+        A detached β gives ΔT no gradient, and an attached one has a spurious minimum at g_ȳ → 0. By
+        default, ΔT learns by the forward likelihood, which does not update the network.
         """
         if self.loss == "forward":
             return super().losses(batch, logits)
         weights, labels = self.weights[batch.ids], batch.labels
         (z,) = logits
         if self.settings.slack_loss == "own":
-            cap = self.settings.max_importance or None
-            return [
-                reweight_loss(
-                    z,
-                    labels,
-                    weights,
-                    self.parts,
-                    self.slack,
-                    importance="attached",
-                    max_importance=cap,
-                )
-            ]
+            return [self._loss(z, labels, weights, self.slack, "attached")]
         network = self._loss(z, labels, weights, self.slack.detach())
         return [network + forward_loss(z.detach(), labels, weights, self.parts, self.slack)]
 
     def finish(self, context: StageContext) -> None:
-        """Keep ΔT of the best model."""
+        """Store ΔT of the best model."""
         context.outputs.estimated().slack = context.best.stage_parameters["slack"]
 
     def figures(self) -> dict[str, float]:

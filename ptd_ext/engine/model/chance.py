@@ -1,29 +1,27 @@
-"""A model at chance says nothing of single labels."""
+"""Tests that a model is better than chance; otherwise it cannot judge single labels."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-__all__ = ["CLEARLY", "FEW_ROWS", "beats_chance_on_few_rows", "chance_warning", "log_likelihood"]
-
 CLEARLY = 2.0  # standard errors by which one thing must be better than another
 _ABOVE_CHANCE = 3.0  # those by which a model must be: by chance it is in one of 700 data sets
-FEW_ROWS = 2000  # with more, a tenth of them, held out, is enough to tell
+FEW_ROWS = 2000  # with more, held-out rows are enough for the test
 _PERMUTATIONS = 99  # the best of all by chance: one time in a hundred
-_SMALLEST = 1e-30  # of a number that is divided by, or whose logarithm is taken
+_SMALLEST = 1e-30  # replaces zero in divisions and logarithms
 
 
 def chance_warning(
     model: str, accuracy: float, codes: Tensor, held_out: Tensor, likelihood: Tensor
 ) -> str | None:
-    """A sentence if a model hardly beats chance, None if it clearly does.
+    """A warning if a model hardly beats chance, None if it clearly does.
 
     It has to predict more labels than the most frequent one would, or to explain them better than
     the shares of the classes do: where one class has almost all labels, no model predicts more.
 
     Args:
-        model: what predicts, for the sentence.
+        model: the name of the model in the warning.
         accuracy: the share of given labels that it predicts, of rows it was not trained on.
         codes: class indices of all given labels, [N].
         held_out: class indices of the given labels of the rows it was not trained on, [M].
@@ -39,8 +37,8 @@ def chance_warning(
     return (
         f"{model} predicts {accuracy:.1%} of the given labels of {rows:,} rows it was not trained "
         f"on; always naming the most frequent one would predict {frequent:.1%}. Nothing is "
-        "flagged, since a model at chance says nothing of single labels. Try better features, "
-        "more rows or another model."
+        "flagged, because a model that is no better than chance cannot judge single labels. Try "
+        "better features, more rows or another model."
     )
 
 
@@ -55,7 +53,7 @@ def log_likelihood(probabilities: Tensor, codes: Tensor) -> Tensor:
 
 
 def beats_chance_on_few_rows(inputs: Tensor, codes: Tensor, predicted: Tensor) -> bool:
-    """Whether few rows say that a model is better than chance, though held-out ones do not.
+    """Test that a model of few rows is better than chance, though held-out rows do not show it.
 
     The labels must depend on the rows, and the model must have learned them: on all rows, most of
     which it was trained on, it must clearly beat the most frequent label.
@@ -80,10 +78,10 @@ def _above(accuracy: float, frequent: float, rows: int, errors: float) -> bool:
 
 @torch.no_grad()
 def labels_follow_rows(inputs: Tensor, codes: Tensor) -> bool:
-    """Whether a linear model says more of labels it was not fitted to than of labels shuffled.
+    """Test that a linear model predicts left-out labels better than shuffled ones.
 
-    With few rows the held-out ones are too few to tell a good model of very noisy labels from one
-    at chance; this test uses all rows. The statistic is the mean over the rows of what a ridge
+    With few rows, those held out are too few to show that a model of very noisy labels is better
+    than chance; this test uses all rows. The statistic is the mean over the rows of what a ridge
     regression of one-hot labels, fitted to all other rows, predicts at the row's own label. It has
     to be larger than for every one of 99 permutations of the labels.
 

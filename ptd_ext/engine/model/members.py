@@ -1,21 +1,22 @@
-"""The networks of a classifier, each with its own T(x), which judge rows together."""
+"""The networks of a fitted model, each with its own T(x), which judge rows together."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ptd_ext.engine.rows.inputs import Inputs
+from ptd_ext.engine.stage.evaluate import predict
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.model import PartTransition
+from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["Judgement", "Member", "expected_joint", "judge_rows"]
-
-_ROWS = 4096  # predicted at once
-_SMALLEST = 1e-30  # of a sum that is divided by
+_SMALLEST = 1e-30  # keeps a sum that is divided by away from zero
 
 
 @dataclass(frozen=True)
@@ -25,63 +26,61 @@ class Member:
     Attributes:
         name: the name of the network.
         network: returns (representation, logits); in evaluation mode.
-        feature_network: the network whose representations the gate of `transition` takes; None
-            where T(x) is one matrix.
-        transition: T(x).
+        feature_network: the network whose representations give the weights of the parts; None
+            where T is one matrix.
+        part_transition: T(x); None for a method without a transition matrix.
     """
 
     name: str
     network: nn.Module
-    feature_network: nn.Module | None
-    transition: PartTransition
+    feature_network: nn.Module | None = None
+    part_transition: PartTransition | None = None
 
-    def to(self, dtype: torch.dtype) -> Member:
-        """A copy with numbers of this type."""
-        features = self.feature_network
-        return Member(
-            self.name,
-            copy.deepcopy(self.network).to(dtype),
-            None if features is None else copy.deepcopy(features).to(dtype),
-            self.transition.to(dtype),
+    def to(self, *args: Any) -> Member:
+        """A copy on a device, or with numbers of a type."""
+        features, model = self.feature_network, self.part_transition
+        return replace(
+            self,
+            network=copy.deepcopy(self.network).to(*args),
+            feature_network=None if features is None else copy.deepcopy(features).to(*args),
+            part_transition=None if model is None else model.to(*args),
         )
 
-    @torch.no_grad()
-    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [N, C] and weights h(x) [N, R]."""
-        logits, weights = [], []
-        for rows in inputs.split(_ROWS):
-            rows = rows.to(self.transition.parts.dtype)
-            logits.append(self.network(rows)[1])
-            if self.feature_network is not None:
-                weights.append(self.transition.weights(self.feature_network(rows)[0]))
-            else:
-                weights.append(rows.new_ones(len(rows), 1))
-        return torch.cat(logits), torch.cat(weights)
+    def logits(self, inputs: Inputs, ranks: Ranks | None = None) -> Tensor:
+        """Logits of rows, [N, C]; ranks share the work."""
+        return predict(self.network, inputs, self._device, ranks or Ranks()).logits
 
-    def joint(self, logits: Tensor, weights: Tensor) -> Tensor:
-        """P(true class, given label) that the network and T(x) expect of these rows, [C, C]."""
-        return expected_joint(logits, weights, self.transition)
+    def weights(self, inputs: Inputs, ranks: Ranks | None = None) -> Tensor:
+        """The weights h(x) of the parts, [N, R]."""
+        model = self.required_transition
+        if self.feature_network is None:
+            return model.parts.new_ones(len(inputs), 1)
+        found = predict(self.feature_network, inputs, self._device, ranks or Ranks(), features=True)
+        return model.weights(found.features)
 
+    @property
+    def required_transition(self) -> PartTransition:
+        """T(x); raises an error for a method without one."""
+        if self.part_transition is None:
+            raise ValueError(
+                "The method estimates no T(x), so that labels cannot be judged. Train one that "
+                "does, such as PTD-L."
+            )
+        return self.part_transition
 
-def expected_joint(logits: Tensor, weights: Tensor, transition: PartTransition) -> Tensor:
-    """P(true class, given label) that logits [N, C] and T(x) expect of a row, [C, C]."""
-    posterior = logits.softmax(1)
-    shares = posterior.T @ weights  # [C, R]: h(x) summed over the rows of each class
-    sizes = shares.sum(1, keepdim=True)
-    rows = torch.einsum("cr,rck->ck", shares / sizes.clamp(min=_SMALLEST), transition.parts)
-    if transition.slack is not None:
-        rows = transition_matrix(rows.new_ones(1, 1), rows[None], transition.slack)[0]
-    return sizes / len(logits) * rows
+    @property
+    def _device(self) -> torch.device:
+        return next(self.network.parameters()).device
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The mean of what the members say of rows with given labels.
+    """The findings of a model for rows with given labels, averaged over its members.
 
     Attributes:
         posterior: P(true label | x, given label), [N, C].
-        joint: P(true class, given label) of a row, [C, C].
-        transition: the mean of T(x), [C, C].
+        joint: P(true class, given label) that the model expects of a row, [C, C].
+        transition: T(x), averaged over the rows, [C, C].
         parts: the parts of all members, [R, C, C].
         part_shares: the mean weight of each part, [R].
     """
@@ -93,21 +92,50 @@ class Judgement:
     part_shares: Tensor
 
 
-def judge_rows(members: Sequence[Member], inputs: Tensor, codes: Tensor) -> Judgement:
-    """Judge rows [N, …] with the class indices of their given labels [N]."""
-    posterior, joint, transition, parts, shares = [], [], [], [], []
+def judge_rows(
+    members: Sequence[Member],
+    rows: Sequence[Inputs],
+    codes: Tensor,
+    *,
+    clean_probs: Tensor | None = None,
+    ranks: Ranks | None = None,
+) -> Judgement:
+    """Judge rows by their given labels.
+
+    Args:
+        members: the networks with their T(x).
+        rows: the rows in one or more pieces, [N, …] together.
+        codes: class indices of their given labels, [N].
+        clean_probs: P(true label | x) to use instead of that of the networks, [N, C].
+        ranks: the processes that share the work.
+    """
+    posterior, joint, transition = torch.zeros(()), torch.zeros(()), torch.zeros(())
+    parts, shares, count = [], [], len(members)
     for member in members:
-        logits, weights = member.outputs(inputs)
-        model, mean = member.transition, weights.mean(0)
-        posterior.append(clean_posterior(logits, codes, weights, model.parts, model.slack))
-        joint.append(member.joint(logits, weights))
-        transition.append(model.matrix(weights=mean[None])[0])
-        parts.append(model.parts)
-        shares.append(mean / len(members))
-    return Judgement(
-        torch.stack(posterior).mean(0),
-        torch.stack(joint).mean(0),
-        torch.stack(transition).mean(0),
-        torch.cat(parts),
-        torch.cat(shares),
-    )
+        model = member.required_transition
+        weights = torch.cat([member.weights(inputs, ranks) for inputs in rows])
+        if clean_probs is None:
+            logits = torch.cat([member.logits(inputs, ranks) for inputs in rows])
+        else:
+            logits = clean_probs.to(weights).clamp(min=_SMALLEST).log()
+        mean = weights.mean(0)
+        labels = codes.to(logits.device)
+        found = clean_posterior(logits, labels, weights, model.parts, model.slack)
+        posterior = posterior + found.cpu() / count
+        joint = joint + _expected_joint(logits, weights, model).cpu() / count
+        mixed = transition_matrix(mean[None], model.parts, model.slack)[0]
+        transition = transition + mixed.cpu() / count
+        parts.append(model.parts.cpu())
+        shares.append(mean.cpu() / count)
+    return Judgement(posterior, joint, transition, torch.cat(parts), torch.cat(shares))
+
+
+def _expected_joint(logits: Tensor, weights: Tensor, model: PartTransition) -> Tensor:
+    """P(true class, given label) that logits [N, C] and T(x) expect of a row, [C, C]."""
+    posterior = logits.softmax(1)
+    shares = posterior.T @ weights  # [C, R]: h(x) summed over the rows of each class
+    sizes = shares.sum(1, keepdim=True)
+    rows = torch.einsum("cr,rck->ck", shares / sizes.clamp(min=_SMALLEST), model.parts)
+    if model.slack is not None:
+        rows = transition_matrix(rows.new_ones(1, 1), rows[None], model.slack)[0]
+    return sizes / len(logits) * rows

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ptd_ext.train.engine.logger import Log
-
-__all__ = ["TrainingProgress", "bar_on_terminals", "check_progress", "over_folds"]
+from ptd_ext.engine.stage.logger import Log
 
 
 def bar_on_terminals() -> bool | str:
-    """The setting `progress` for calls that do not say: a bar where somebody can see it."""
+    """The default of `progress`: a bar if standard error is a terminal."""
     return "bar" if sys.stderr.isatty() else False
 
 

@@ -6,33 +6,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["LeNet5"]
-
-# Below it nothing is left for the second pooling.
-SMALLEST = 12
+SMALLEST = 12  # image side in pixels; smaller images leave nothing for the second pooling
 
 
 class LeNet5(nn.Module):
-    """Convolutions of 6 and 16 kernels of 5 × 5, then 120, 84 and C; the 84 are the representation.
+    """Convolutions with 6 and 16 kernels of 5 × 5, then layers of 120, 84 and C units.
 
-    The first convolution pads by 2, so that 28 × 28 pixels become 16 · 5 · 5 values. Other sizes
-    from 12 × 12 on give as many as they give.
+    The 84 units are the representation. The first convolution pads by 2, so that 28 × 28 pixels
+    become 16 · 5 · 5 values.
     """
 
-    def __init__(self, classes: int, inputs: torch.Size) -> None:
+    def __init__(self, n_classes: int, inputs: torch.Size) -> None:
         super().__init__()
         channels, height, width = inputs
-        if min(height, width) < SMALLEST:
-            raise ValueError(
-                f"lenet5 must get images of at least {SMALLEST} × {SMALLEST} pixels; "
-                f"got {height} × {width}. For smaller ones there is mlp."
-            )
         sides = [(side // 2 - 4) // 2 for side in (height, width)]
         self.conv1 = nn.Conv2d(channels, 6, 5, padding=2)
         self.conv2 = nn.Conv2d(6, 16, 5)
         self.fc1 = nn.Linear(16 * sides[0] * sides[1], 120)
         self.fc2 = nn.Linear(120, 84)
-        self.fc = nn.Linear(84, classes)
+        self.fc = nn.Linear(84, n_classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The representation [N, 84] and the logits [N, C] of images."""

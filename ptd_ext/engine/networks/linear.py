@@ -5,15 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Linear"]
-
 
 class Linear(nn.Module):
     """One layer; the values of a row are its own representation."""
 
-    def __init__(self, classes: int, inputs: torch.Size) -> None:
+    def __init__(self, n_classes: int, inputs: torch.Size) -> None:
         super().__init__()
-        self.fc = nn.Linear(inputs.numel(), classes)
+        self.fc = nn.Linear(inputs.numel(), n_classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The representation [N, D] and the logits [N, C] of rows or images."""

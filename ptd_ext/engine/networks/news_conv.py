@@ -7,43 +7,34 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["NewsConv"]
-
 WIDTH, KERNEL, POOL = 128, 5, 5
 
 
 class NewsConv(nn.Module):
     """Three 1-D convolutions with ReLU on word vectors, the maximum over the text, a linear layer.
 
-    The paper says no more than three convolutional layers and one fully connected. Width, kernel
-    and pooling are those of the usual example of GloVe on these messages: 128 channels, kernel 5,
-    after the first two layers the maximum of every 5 positions. The maximum over what is left of
-    the text is the representation.
-
-    Args:
-        classes: C.
-        embedding: float [V, D]; row 0 is padding.
-        trainable: train the vectors, too. By default they are frozen, as they have many times the
-            parameters of the rest.
+    The paper specifies three convolutional layers and one fully connected layer. Width, kernel and
+    pooling are those of the usual example of GloVe on these messages: 128 channels, kernel 5,
+    after the first two layers the maximum of every 5 positions. The maximum over the remaining
+    positions is the representation. The vectors, float [V, D] with padding in row 0, are frozen:
+    they have many times the parameters of the rest.
     """
 
-    def __init__(self, classes: int, embedding: Tensor, trainable: bool = False) -> None:
+    def __init__(self, n_classes: int, embedding: Tensor) -> None:
         super().__init__()
         if embedding.dim() != 2 or not embedding.is_floating_point():
             raise ValueError(
                 f"embedding must be floats [V, D]; got {embedding.dtype} {list(embedding.shape)}."
             )
         # Each network has a copy, so that two that train together do not share it.
-        self.embedding = nn.Embedding.from_pretrained(
-            embedding.detach().clone(), freeze=not trainable, padding_idx=0
-        )
+        self.embedding = nn.Embedding.from_pretrained(embedding.clone(), padding_idx=0)
         widths = (embedding.shape[1], WIDTH, WIDTH, WIDTH)
         # Inputs are padded, so that even a text of one word passes all three convolutions.
         self.conv1, self.conv2, self.conv3 = (
             nn.Conv1d(before, after, KERNEL, padding=KERNEL // 2)
             for before, after in pairwise(widths)
         )
-        self.fc = nn.Linear(WIDTH, classes)
+        self.fc = nn.Linear(WIDTH, n_classes)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The representation [N, 128] and the logits [N, C] of tokens [N, L]."""

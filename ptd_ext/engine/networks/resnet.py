@@ -8,22 +8,20 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["ResNet", "resnet18", "resnet34", "resnet50"]
 
-
-def resnet18(classes: int, channels: int) -> ResNet:
+def resnet18(n_classes: int, channels: int) -> ResNet:
     """18 layers with a stem for small images; 512 representations."""
-    return ResNet(BasicBlock, (2, 2, 2, 2), classes, channels, small=True)
+    return ResNet(BasicBlock, (2, 2, 2, 2), n_classes, channels, small=True)
 
 
-def resnet34(classes: int, channels: int) -> ResNet:
+def resnet34(n_classes: int, channels: int) -> ResNet:
     """34 layers with a stem for small images; 512 representations."""
-    return ResNet(BasicBlock, (3, 4, 6, 3), classes, channels, small=True)
+    return ResNet(BasicBlock, (3, 4, 6, 3), n_classes, channels, small=True)
 
 
-def resnet50(classes: int, channels: int) -> ResNet:
+def resnet50(n_classes: int, channels: int) -> ResNet:
     """50 layers with ImageNet's stem; 2048 representations."""
-    return ResNet(Bottleneck, (3, 4, 6, 3), classes, channels, small=False)
+    return ResNet(Bottleneck, (3, 4, 6, 3), n_classes, channels, small=False)
 
 
 class BasicBlock(nn.Module):
@@ -72,14 +70,9 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four groups of blocks behind a stem; the average over the pixels is the representation.
+    """A stem and four groups of blocks; the average over the pixels is the representation.
 
-    Args:
-        block: `BasicBlock` or `Bottleneck`.
-        depths: Blocks per group.
-        classes: C.
-        channels: Of the images.
-        small: A 3 × 3 stem that keeps the size, instead of ImageNet's, which divides it by 4.
+    A small network has a stem of 3 × 3 that keeps the size; ImageNet's divides it by 4.
     """
 
     layer1: nn.Sequential
@@ -90,8 +83,8 @@ class ResNet(nn.Module):
     def __init__(
         self,
         block: type[BasicBlock] | type[Bottleneck],
-        depths: tuple[int, int, int, int],
-        classes: int,
+        depths: tuple[int, int, int, int],  # blocks per group
+        n_classes: int,
         channels: int,
         small: bool,
     ) -> None:
@@ -111,7 +104,7 @@ class ResNet(nn.Module):
                 blocks.append(block(before, width, stride))
                 before = width * block.expansion
             setattr(self, f"layer{number + 1}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(before, classes)
+        self.fc = nn.Linear(before, n_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from ptd_ext.train.data.formats.torch_files import read_torch
 from ptd_ext.utils.bounded_files import reading
+from ptd_ext.utils.formats.torch_files import read_torch
 from ptd_ext.utils.tensor_files import check_header
-
-__all__ = ["load_weights", "read_weights"]
 
 LAST = "fc"
 # A ResNet-50 has 98 MB.

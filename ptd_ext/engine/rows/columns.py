@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Columns", "is_frame"]
+from ptd_ext.engine.rows.labels import is_missing
+from ptd_ext.utils.arguments import is_complex
 
-_MOST_CATEGORIES = 200
+_MAX_CATEGORIES = 200
 
 
 def is_frame(X: Any) -> bool:  # noqa: N803
@@ -25,7 +26,7 @@ class Columns:
 
     Attributes:
         names: the names of the columns.
-        categories: the values of each column as text; None for a numeric column.
+        categories: the values of each column as strings; None for a numeric column.
     """
 
     names: tuple[str, ...]
@@ -36,24 +37,22 @@ class Columns:
         """Find out which columns are numeric, and which values the others have."""
         if len(frame.columns) == 0 or len(frame) == 0:
             raise ValueError(f"X must have rows and columns; got {list(frame.shape)}.")
-        repeated = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
-        if repeated:
-            raise ValueError(f"X has several columns {repeated[0]!r}: give each a name of its own.")
+        _check_names(frame)
         names: list[str] = []
         categories: list[tuple[str, ...] | None] = []
         for name in frame.columns:
-            values = frame[name].to_numpy()
+            values = _values(frame, name)
             names.append(str(name))
             if _is_numeric(values):
                 categories.append(None)
                 continue
-            texts = _texts(name, values)
-            found = tuple(sorted(set(texts)))
-            if len(found) > min(_MOST_CATEGORIES, max(10, len(texts) // 2)):
+            strings = _strings(name, values)
+            found = tuple(sorted(set(strings)))
+            if len(found) > min(_MAX_CATEGORIES, max(10, len(strings) // 2)):
                 raise ValueError(
-                    f"column {name!r} of X has {len(found):,} different values in {len(texts):,} "
-                    "rows: it looks like an id or free text. Leave it out, or give embeddings of "
-                    "the text as features."
+                    f"column {name!r} of X has {len(found):,} different values in "
+                    f"{len(strings):,} rows: it looks like an id or free text. Leave it out, or "
+                    "give embeddings of the text as features."
                 )
             categories.append(found)
         return cls(tuple(names), tuple(categories))
@@ -65,20 +64,39 @@ class Columns:
                 f"X must be a data frame with the columns {list(self.names)}, as in fit; got "
                 f"{type(frame).__name__}."
             )
+        _check_names(frame)
         given = {str(name): name for name in frame.columns}
         missing = [name for name in self.names if name not in given]
         if missing:
-            raise ValueError(f"X has no column {missing[0]!r}, which it had in fit.")
+            raise ValueError(
+                f"X must have the columns of fit; it lacks {missing[0]!r}. It has {list(given)}."
+            )
         blocks = []
         for name, categories in zip(self.names, self.categories, strict=True):
-            values = frame[given[name]].to_numpy()
+            values = _values(frame, given[name])
             if categories is None:
                 blocks.append(_numbers(name, values)[:, None])
                 continue
-            index = {text: position for position, text in enumerate(categories)}
-            codes = np.array([index.get(text, -1) for text in _texts(name, values)])
+            index = {category: position for position, category in enumerate(categories)}
+            codes = np.array([index.get(each, -1) for each in _strings(name, values)])
             blocks.append(np.equal.outer(codes, np.arange(len(categories))).astype(np.float64))
         return np.concatenate(blocks, axis=1)
+
+
+def _check_names(frame: Any) -> None:
+    repeated = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
+    if repeated:
+        raise ValueError(f"X has several columns {repeated[0]!r}: give each a different name.")
+
+
+def _values(frame: Any, name: Any) -> NDArray[Any]:
+    values: NDArray[Any] = frame[name].to_numpy()
+    if is_complex(values):
+        raise ValueError(
+            f"column {name!r} of X holds complex numbers. Give real and imaginary part as two "
+            "columns."
+        )
+    return values
 
 
 def _is_numeric(values: NDArray[Any]) -> bool:
@@ -86,19 +104,13 @@ def _is_numeric(values: NDArray[Any]) -> bool:
         return True
     # Columns of pandas' own numeric types that hold missing values arrive as objects.
     return values.dtype == object and all(
-        isinstance(each, (int, float, np.number)) or each is None or _is_na(each) for each in values
+        isinstance(each, (int, float, np.number)) or is_missing(each) for each in values
     )
-
-
-def _is_na(value: Any) -> bool:
-    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def _numbers(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     if values.dtype.kind == "O":
-        values = np.array(
-            [np.nan if each is None or _is_na(each) else each for each in values], dtype=object
-        )
+        values = np.array([np.nan if is_missing(each) else each for each in values], dtype=object)
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):
@@ -112,16 +124,21 @@ def _numbers(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     return numbers
 
 
-def _texts(name: str, values: NDArray[Any]) -> list[str]:
+def _strings(name: str, values: NDArray[Any]) -> list[str]:
+    """Values as strings; an integer is the same category as a float or a string of it."""
     if values.dtype.kind in "mM":
         raise ValueError(
-            f"column {name!r} of X holds dates or durations: turn them into numbers, such as days "
-            "since a first one, or leave the column out."
+            f"column {name!r} of X holds dates or durations. Convert them to numbers, such as days "
+            "since the first one, or leave the column out."
         )
     for row, value in enumerate(values):
-        if value is None or _is_na(value) or (isinstance(value, float) and value != value):
+        if is_missing(value):
             raise ValueError(
-                f"column {name!r} of X holds no value at row {row}. Fill missing values (a "
+                f"column {name!r} of X has a missing value at row {row}. Fill missing values (a "
                 'category "missing" will do) or leave the rows out.'
             )
-    return [str(value) for value in values]
+    whole = (float, np.floating)
+    return [
+        str(int(value)) if isinstance(value, whole) and value.is_integer() else str(value)
+        for value in values
+    ]

@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ptd_ext.train.networks import build
-from ptd_ext.train.networks.weights import load_weights, read_weights
-
-__all__ = ["extract_features"]
+from ptd_ext.engine.networks import build
+from ptd_ext.engine.networks.weights import load_weights, read_weights
 
 _BATCH = 64
 _IMAGENET_CLASSES = 1000
@@ -49,7 +47,7 @@ def extract_features(
 
 
 def _resnet(path: str | os.PathLike[str]) -> Callable[[Tensor], Tensor]:
-    """The representation of a ResNet-18, 34 or 50, told apart by the names of its weights."""
+    """The representation of a ResNet-18, 34 or 50, recognised by the names of its weights."""
     names = set(read_weights(path))
     if "layer1.0.conv3.weight" in names:
         name = "resnet50"

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.config.bounds import MAX_IMAGE_SIZE as MAX_SIZE
 from ptd_ext.utils.bounded_files import ContentError, read_bytes, reading
 
-__all__ = ["ImageFiles"]
+MAX_SIZE = 1024  # pixels a side: networks take up to some hundreds, and such an image has 3 MB
 
 # The usual evaluation of ImageNet networks: shorter side 256, centre crop of 224 × 224.
 CROP = 224
@@ -33,6 +32,8 @@ _LARGE = 4_000_000
 # Pillow can do more, some of it by running other programs (EPS).
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _THREADS = 8
+_ORIENTATION = 0x0112  # the tag of EXIF
+_MAX_16_BITS, _STEP_16_BITS = 65_535, 257  # 65,535 / 255
 
 
 class ImageFiles:
@@ -43,15 +44,15 @@ class ImageFiles:
     tens of megabytes.
 
     Args:
-        root: The folder that the names are relative to.
-        names: The names of the files.
-        size: Height and width of the decoded images.
+        root: the folder that the names are relative to.
+        names: the names of the files.
+        size: height and width of the decoded images.
     """
 
     def __init__(self, root: Path | str, names: Iterable[str], size: int = CROP) -> None:
         if not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
             raise ValueError(
-                f"size must be a whole number of pixels from 1 to {MAX_SIZE:,}; got {size}."
+                f"size must be an integer number of pixels from 1 to {MAX_SIZE:,}; got {size}."
             )
         self.root = Path(root)
         self.size = size
@@ -138,7 +139,7 @@ class ImageFiles:
                 )
             large = self._one_large if width * height > _LARGE else None
             with large or nullcontext():
-                return self._cropped(image.convert("RGB"))
+                return self._cropped(_upright(_as_rgb(image), image))
 
     def _cropped(self, image: Any) -> Tensor:
         from PIL.Image import Resampling
@@ -151,3 +152,41 @@ class ImageFiles:
         image = image.resize((wide, high), Resampling.BILINEAR)
         image = image.crop((left, top, left + self.size, top + self.size))
         return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def _as_rgb(image: Any) -> Any:
+    """The picture in 8 bits per channel; `convert` would clip values of more bits."""
+    from PIL import Image
+
+    image.load()
+    # Pillow reads PNG and PPM files of 16 bits as I, which TIFF files of 32 bits share.
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format != "TIFF"):
+        pixels = np.asarray(image)
+        if pixels.min() < 0 or pixels.max() > _MAX_16_BITS:
+            raise ContentError("must have 8 or 16 bits per channel; its values exceed 16 bits")
+        return Image.fromarray((pixels / _STEP_16_BITS).round().astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        raise ContentError(
+            "must have 8 or 16 bits per channel; it has 32, whose range is unknown. Convert it"
+        )
+    return image.convert("RGB")
+
+
+def _upright(rgb: Any, image: Any) -> Any:
+    """Apply the orientation that a camera wrote; Pillow has applied that of TIFF files."""
+    from PIL.Image import Transpose
+
+    try:
+        orientation = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # damaged metadata, over which Pillow raises whatever its parser meets
+        return rgb
+    turns = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    return rgb.transpose(turns[orientation]) if orientation in turns else rgb

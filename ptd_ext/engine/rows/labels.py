@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ptd_ext.utils.arguments import is_complex
 from ptd_ext.utils.bounded_files import shortened
 
-__all__ = ["GivenLabels", "array_of", "as_ids", "encode_labels"]
-
-# NumPy's type of texts gives every row the room of the longest: with one label of ten million
-# characters, each of the others would take 40 MB. Longer ones stay Python's strings.
+# NumPy's string type pads every row to the longest: with one label of ten million characters, each
+# of the others would take 40 MB. Longer strings stay Python objects.
 _MOST_CHARACTERS = 32
-_MOST_SHOWN = 400  # characters of classes in a sentence
+_MOST_SHOWN = 400  # characters of classes in an error message
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def encode_labels(
     Args:
         labels: [N] or [N, 1]: a sequence, an array, a tensor or a column of a data frame.
         classes: all classes in their order, where a caller knows them.
-        name: of the argument, for error messages.
+        name: the name of the argument in error messages.
     """
     values = _as_array(labels, name)
     found = _distinct(values) if classes is None else _as_array(list(classes), "classes")
@@ -92,7 +91,7 @@ def _as_array(labels: Any, name: str) -> NDArray[Any]:
             )
     if values.dtype.kind in "mM":
         raise ValueError(f"{name} must hold classes; it holds dates or durations. Name them.")
-    if values.dtype.kind == "c":
+    if is_complex(values):
         raise ValueError(f"{name} must hold classes. Complex data not supported.")
     return values
 
@@ -112,14 +111,38 @@ def as_ids(ids: Any, count: int) -> NDArray[Any]:
     return values
 
 
+def check_same_index(X: Any, other: Any, name: str) -> None:  # noqa: N803
+    """Raise if two pandas objects have the same index in another order.
+
+    Their rows are paired by position, as everywhere in scikit-learn, which would exchange labels.
+    """
+    if not all(hasattr(each, "iloc") and hasattr(each, "index") for each in (X, other)):
+        return
+    first, second = X.index, other.index
+    if len(first) != len(second) or first.equals(second):
+        return
+    if first.is_unique and second.is_unique and len(first.difference(second)) == 0:
+        raise ValueError(
+            f"{name} must have the index of X in the same order; it has the same index in another "
+            f"order. Give {name}.loc[X.index] to pair rows by index, or {name}.to_numpy() to pair "
+            "them by position."
+        )
+
+
+def row_ids(X: Any, count: int) -> NDArray[Any]:  # noqa: N803
+    """The ids of rows: the index of a data frame, otherwise row numbers."""
+    index = getattr(X, "index", None) if hasattr(X, "columns") else None
+    return np.arange(count) if index is None else np.asarray(index)
+
+
 def array_of(values: Sequence[Any]) -> NDArray[Any]:
     """Return an array of the values' own type if they share one, otherwise of objects."""
     kinds = {type(value) for value in values}
     kind = kinds.pop() if len(kinds) == 1 else object
     known = kind in (bool, int, float, str) or issubclass(kind, np.generic)
-    if known and (not issubclass(kind, (str, bytes)) or _fit_numpy_texts(values)):
+    if known and (not issubclass(kind, (str, bytes)) or _fit_numpy_strings(values)):
         array = np.asarray(values)
-        # Whole numbers of more than 64 bits become floats, of which several may be equal.
+        # Integers of more than 64 bits become floats, of which several may be equal.
         if kind is not int or array.dtype.kind in "iu":
             return array
     array = np.empty(len(values), dtype=object)
@@ -128,23 +151,25 @@ def array_of(values: Sequence[Any]) -> NDArray[Any]:
     return array
 
 
-def _fit_numpy_texts(texts: Sequence[Any]) -> bool:
-    """False for a text that is too long, or whose end NumPy would cut off, as it does with NULs."""
-    end = "\0" if isinstance(texts[0], str) else b"\0"
-    return all(len(text) <= _MOST_CHARACTERS and not text.endswith(end) for text in texts)
+def _fit_numpy_strings(strings: Sequence[Any]) -> bool:
+    """False for a string that is too long, or that ends in NUL characters, which NumPy cuts off."""
+    end = "\0" if isinstance(strings[0], str) else b"\0"
+    return all(len(text) <= _MOST_CHARACTERS and not text.endswith(end) for text in strings)
+
+
+def is_missing(value: Any) -> bool:
+    """True for None, NaN, and pandas' NA and NaT, which are recognised by their types' names."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
 
 
 def _reject_missing(values: NDArray[Any], name: str) -> None:
     for row, label in enumerate(values.tolist()):
-        # pandas' NA equals nothing and has no truth value, so it is recognised by its type's name.
-        if label is None or type(label).__name__ in ("NAType", "NaTType"):
-            missing = True
-        else:
-            missing = isinstance(label, float) and label != label
-        if missing:
+        if is_missing(label):
             raise ValueError(
-                f"{name} holds no label at row {row} (it is {label!r}; Input contains NaN). Leave "
-                "rows without a label out, or give them a class of their own."
+                f"{name} has a missing label at row {row} (it is {label!r}; Input contains NaN). "
+                "Leave rows without a label out, or make them a class."
             )
         if isinstance(label, float) and label in (float("inf"), float("-inf")):
             raise ValueError(f"{name} holds infinity at row {row}: it must hold classes.")

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ptd_ext.train.data.problem import Inputs
+from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.utils.distributed import Ranks
-
-__all__ = ["Prediction", "accuracy", "predict"]
 
 _ROWS, _NUMBERS = 1000, 1 << 24  # the most in a batch: it fills the machine in little memory
 
@@ -34,17 +32,18 @@ def predict(
     amp: torch.dtype | None = None,
 ) -> Prediction:
     """Predict every sample with the network in evaluation mode; ranks share the work."""
-    training = network.training
+    training, dtype = network.training, next(network.parameters()).dtype
     network.eval()
     mine = ranks.share(torch.arange(len(inputs), device=device))
     logits, representations = [], []
     rows = max(1, min(_ROWS, _NUMBERS // max(1, inputs.sample_numbers)))
     for ids in mine.split(rows):
         with torch.autocast(device.type, amp, enabled=amp is not None):
-            representation, z = network(inputs.fetch(ids, device))
-        logits.append(z.float())
+            batch = inputs.fetch(ids, device)
+            representation, z = network(batch.to(dtype) if batch.is_floating_point() else batch)
+        logits.append(z.to(dtype))
         if features:
-            representations.append(representation.float())
+            representations.append(representation.to(dtype))
     network.train(training)
     total = len(inputs)
     z = ranks.gather(torch.cat(logits), total)

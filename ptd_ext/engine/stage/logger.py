@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -9,8 +10,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ptd_ext.utils.atomic_files import NotWrittenError, write_text
-
-__all__ = ["Log"]
 
 
 class Log:
@@ -29,7 +28,7 @@ class Log:
         self.quiet = quiet
         self.validation, self.test = validation, test  # the names of the splits
         self.path: Path | None = None
-        self.records: list[str] = []  # one line of JSON for each epoch so far
+        self.records: list[dict[str, Any]] = []  # one for each epoch so far
         self.bars = progress and not quiet and self.stream.isatty()
         self._board: Any = None
 
@@ -45,19 +44,22 @@ class Log:
                 ) from None
             self._board = SummaryWriter(str(out / "tensorboard"))
 
-    def say(self, text: str) -> None:
+    def begin(self, title: str, epochs: int) -> None:
+        """Announce the training of a network for so many epochs in all."""
+
+    def info(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
             print(text, file=self.stream, flush=True)
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Print the line of an epoch, and append its record to the file."""
-        self.say(self._line(record))
-        self.records.append(json.dumps(record))
+        self.info(self._line(record))
+        self.records.append(record)
         if self.path is not None:
             try:
                 with self.path.open("a", encoding="utf-8") as file:
-                    file.write(self.records[-1] + "\n")
+                    file.write(json.dumps(record) + "\n")
             except OSError as error:
                 raise NotWrittenError.of(self.path, error) from None
         if self._board is not None:
@@ -65,23 +67,18 @@ class Log:
                 if isinstance(value, float):
                     self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
 
-    def back_to(self, records: list[str]) -> None:
-        """Keep only these records, and drop what a killed process has left in the file."""
+    def back_to(self, records: list[dict[str, Any]]) -> None:
+        """Keep only these records; later ones in the file are those of a killed process."""
         self.records = list(records)
         if self.path is not None and (records or self.path.exists()):
-            write_text(self.path, "".join(f"{record}\n" for record in records))
+            write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
 
     def bar(self, steps: Iterable[Any], total: int, title: str) -> Iterator[Any]:
         """Iterate over the steps, with a progress bar if there is a terminal and tqdm."""
-        if self.bars:
-            try:
-                from tqdm import tqdm
-            except ImportError:
-                self.bars = False
-            else:
-                return iter(
-                    tqdm(steps, total=total, desc=title, leave=False, file=self.stream, delay=1)
-                )
+        if self.bars and importlib.util.find_spec("tqdm") is not None:
+            from tqdm import tqdm
+
+            steps = tqdm(steps, total=total, desc=title, leave=False, file=self.stream, delay=1)
         return iter(steps)
 
     def close(self) -> None:
@@ -90,26 +87,11 @@ class Log:
             self._board.close()
 
     def _line(self, record: dict[str, Any]) -> str:
-        known = (
-            "stage",
-            "epoch",
-            "epochs",
-            "loss",
-            "validation_accuracy",
-            "test_accuracy",
-            "seconds",
-        )
-        more = "".join(
-            f"  {name.replace('_', ' ')} {value:.3g}"
-            for name, value in record.items()
-            if name not in known and isinstance(value, float)
-        )
-        test = ""
-        if "test_accuracy" in record:
-            test = f"{self.test} {record['test_accuracy']:6.2f} %  "
-        return (
-            f"{record['stage']:<10}{record['epoch']:>4}/{record['epochs']:<4} "
-            f"loss {record['loss']:8.4f}  "
-            f"{self.validation} {record['validation_accuracy']:6.2f} %  "
-            f"{test}{record['seconds']:6.1f} s{more}"
-        )
+        more = dict(record)
+        stage, epoch, epochs = (more.pop(name) for name in ("stage", "epoch", "epochs"))
+        line = f"{stage:<10}{epoch:>4}/{epochs:<4} loss {more.pop('loss'):8.4f}  "
+        for split, name in ((self.validation, "validation"), (self.test, "test")):
+            if (share := more.pop(f"{name}_accuracy", None)) is not None:
+                line += f"{split} {share:6.2f} %  "
+        line += f"{more.pop('seconds'):6.1f} s"
+        return line + "".join(f"  {n.replace('_', ' ')} {v:.3g}" for n, v in more.items())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.optim import SGD, Adam, Optimizer
 
-from ptd_ext.train.config.settings import Settings
-
-__all__ = ["Schedule", "skip_unless"]
+from ptd_ext.engine.settings.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -32,18 +31,9 @@ class Schedule:
     @classmethod
     def of(cls, settings: Settings, **changes: Any) -> Schedule:
         """The schedule of the main stage, with changes."""
-        values = {
-            "optimiser": settings.optimiser,
-            "lr": settings.lr,
-            "momentum": settings.momentum,
-            "weight_decay": settings.weight_decay,
-            "shape": settings.schedule,
-            "milestones": settings.milestones,
-            "decay": settings.decay,
-            "decay_from": settings.decay_from,
-            "late_beta1": settings.late_beta1,
-        }
-        return cls(**{**values, **changes})
+        names = {field.name for field in fields(cls)} - {"shape"}
+        values = {name: getattr(settings, name) for name in names}
+        return cls(**{**values, "shape": settings.schedule, **changes})
 
     def build(self, parameters: Iterable[Tensor]) -> Optimizer:
         """Make the fused optimiser of the trainable parameters: one kernel for all, on CPUs too."""
@@ -83,27 +73,24 @@ class Schedule:
                 group["betas"] = (self.late_beta1 if late else 0.9, group["betas"][1])
 
 
-class skip_unless:  # noqa: N801 (reads as a statement)
-    """Makes an optimiser's step do nothing where a tensor on the device is false.
+@contextmanager
+def skip_unless(optimiser: Optimizer, update: Tensor) -> Iterator[None]:
+    """Make an optimiser's step do nothing where a tensor on the device is false.
 
     Fused optimisers read `found_inf`, which gradient scalers set; so momentum and weight decay are
     skipped too, and the host need not wait.
     """
 
-    def __init__(self, optimiser: Optimizer, update: Tensor) -> None:
-        self.optimiser, self.skip = optimiser, (~update).float()
-        self.hooks: list[Any] = []
+    def before(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
+        found = getattr(optimiser, "found_inf", None)
+        skip = (~update).float()
+        skip = skip if found is None else torch.maximum(found, skip)
+        setattr(optimiser, "found_inf", skip)  # noqa: B010 (not declared by Optimizer)
 
-    def __enter__(self) -> None:
-        def before(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
-            found = getattr(optimiser, "found_inf", None)
-            skip = self.skip if found is None else torch.maximum(found, self.skip)
-            setattr(optimiser, "found_inf", skip)  # noqa: B010 (not declared by Optimizer)
-
-        self.hooks.append(self.optimiser.register_step_pre_hook(before))
-
-    def __exit__(self, *error: object) -> None:
-        for hook in self.hooks:
-            hook.remove()
-        if hasattr(self.optimiser, "found_inf"):
-            del self.optimiser.found_inf
+    hook = optimiser.register_step_pre_hook(before)
+    try:
+        yield
+    finally:
+        hook.remove()
+        if hasattr(optimiser, "found_inf"):
+            del optimiser.found_inf

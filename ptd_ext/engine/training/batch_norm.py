@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
 from torch.nn.modules.batchnorm import _BatchNorm
 
-__all__ = ["over_ranks"]
-
 
 class SharedBatchNorm(_BatchNorm):
     """Batch normalisation that trains with the statistics of all ranks' rows."""
@@ -31,37 +29,28 @@ class SharedBatchNorm(_BatchNorm):
         shape = [1, -1, *[1] * (input.dim() - 2)]
         centred = input - (sums[:-1] / total).view(shape)
         variance = all_reduce(centred.square().sum(others)) / total
-        self._remember(sums[:-1].detach() / total, variance.detach(), total)
+        self._update_running(sums[:-1].detach() / total, variance.detach(), total)
         scale = (variance + self.eps).rsqrt()
         if self.affine:
             scale = scale * self.weight
         result = centred * scale.view(shape)
         return result + self.bias.view(shape) if self.affine else result
 
-    def _remember(self, mean: Tensor, variance: Tensor, total: Tensor) -> None:
+    def _update_running(self, mean: Tensor, variance: Tensor, total: Tensor) -> None:
         """Update the running statistics, the variance unbiased, as torch does."""
         if self.running_mean is None or self.running_var is None:
             return
         assert self.num_batches_tracked is not None
         self.num_batches_tracked += 1
         share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
-        self.running_mean += share * (mean - self.running_mean)
         unbiased = variance * total / (total - 1)
+        self.running_mean += share * (mean - self.running_mean)
         self.running_var += share * (unbiased - self.running_var)
 
 
 def over_ranks(network: nn.Module) -> nn.Module:
-    """Replace the network's batch normalisations; the parameters keep their names."""
-    if isinstance(network, _BatchNorm):
-        shared = SharedBatchNorm(
-            network.num_features,
-            network.eps,
-            network.momentum,
-            network.affine,
-            network.track_running_stats,
-        )
-        shared.load_state_dict(network.state_dict())
-        return shared.to(next(network.parameters(), torch.empty(0)).device)
-    for name, child in network.named_children():
-        setattr(network, name, over_ranks(child))
+    """Share the statistics of the network's batch normalisations over all ranks."""
+    for module in network.modules():
+        if isinstance(module, _BatchNorm):
+            module.__class__ = SharedBatchNorm  # the parameters and their names stay
     return network

@@ -4,136 +4,73 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
-import pickle
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any
 
 import torch
 
-from ptd_ext.train.config.settings import Settings, describe
+from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.utils.atomic_files import atomic_file
-
-__all__ = ["digest", "load", "rng_state", "save", "save_tensors", "set_rng_state"]
+from ptd_ext.utils.bounded_files import reading
 
 _FORMAT = 3
 _MARK = b"\nptd_ext sha256 "
-_TRAILER = len(_MARK) + 2 * hashlib.sha256().digest_size
-_PIECE = 1 << 20
-_INSTEAD = "Put back a copy of it, or delete it to begin anew."
+_INSTEAD = "Restore a copy of it, or delete it to start again."
 
 
 def digest(settings: Settings, without: Collection[str] = ()) -> str:
     """A hash of the settings that the result depends on.
 
-    Settings of the section "run" and the folder of the data are left out: a run may continue on
-    another machine. :meth:`ptd_ext.train.data.problem.Problem.fingerprint` identifies the data.
+    The section "run" and the path of an experiment's data are left out: a run may continue on
+    another machine.
     """
+    entries = settings.entries()
     values = {
         name: value
         for name, value in dataclasses.asdict(settings).items()
-        if name != "data" and name not in without and describe(name)["section"] != "run"
+        if name not in (*without, "data") and entries[name].section != "run"
     }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def save(path: Path, belongs_to: str, state: dict[str, Any]) -> None:
-    """Write a checkpoint atomically."""
-    whole = {"format": _FORMAT, "belongs_to": belongs_to, **state}
-    save_tensors(path, whole, checksum=True)
+    """Write a checkpoint atomically.
 
-
-def save_tensors(path: Path, state: dict[str, Any], *, checksum: bool = False) -> None:
-    """Write a file for `torch.load` atomically, with a checksum if :func:`load` is to read it.
-
-    The checksum follows the archive, where `torch.load` does not look.
+    A checksum follows the archive, where `torch.load` does not look. The archive is made in memory:
+    torch aborts the process if the disk is full when it closes an archive.
     """
+    archive = io.BytesIO()
+    torch.save({"format": _FORMAT, "belongs_to": belongs_to, **state}, archive)
+    contents = archive.getbuffer()
     with atomic_file(path) as temporary, open(temporary, "wb") as file:
-        writer = _Writer(file)
-        torch.save(state, cast(IO[bytes], writer))
-        if checksum:
-            writer.write(_MARK + writer.sum.hexdigest().encode())
-        if writer.error is not None:
-            raise writer.error
+        file.write(contents)
+        file.write(_MARK + _checksum(contents))
 
 
-class _Writer:
-    """A file for `torch.save` that sums up its bytes.
-
-    An exception must not pass through torch's archive writer: its destructor would write again, and
-    abort the process when that fails as well. So the error is stored, and later bytes are dropped.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.sum = hashlib.sha256()
-        self.error: OSError | None = None
-        self._file = file
-
-    @property
-    def name(self) -> str:
-        """The name of the file."""
-        return self._file.name
-
-    def write(self, data: bytes) -> int:
-        """Write the bytes, unless a write has failed."""
-        self.sum.update(data)
-        if self.error is None:
-            self._try(lambda: self._file.write(data))
-        return len(data)
-
-    def flush(self) -> None:
-        """Flush the file, unless a write has failed."""
-        if self.error is None:
-            self._try(self._file.flush)
-
-    def _try(self, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except OSError as error:
-            self.error = error
-
-
-def load(path: Path, belongs_to: str) -> dict[str, Any]:
+def load(path: Path, belongs_to: str, device: torch.device | str = "cpu") -> dict[str, Any]:
     """Read a checkpoint of the same settings and data, without running code from it."""
-    _check_sum(path)
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path} is damaged or no checkpoint of ptd_ext: {reason}") from None
-    if not isinstance(state, dict) or state.get("format") != _FORMAT:
-        raise ValueError(f"{path} is not a checkpoint that this ptd_ext reads. {_INSTEAD}")
-    if state.get("belongs_to") != belongs_to:
+    contents, _, checksum = path.read_bytes().rpartition(_MARK)
+    if checksum != _checksum(contents):
         raise ValueError(
-            f"{path} belongs to a run with other settings or data; take another folder."
+            f"{path} is damaged, or not a checkpoint of ptd_ext: it does not end with the checksum "
+            f"of its contents. {_INSTEAD}"
+        )
+    with reading(path, "a checkpoint of ptd_ext"):
+        state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
+    if state["format"] != _FORMAT:
+        raise ValueError(f"{path} is not a checkpoint that this ptd_ext reads. {_INSTEAD}")
+    if state["belongs_to"] != belongs_to:
+        raise ValueError(
+            f"{path} belongs to a run with other settings or data. Choose another folder."
         )
     return state
 
 
-def _check_sum(path: Path) -> None:
-    """Raise for a file whose bytes are not those that were written."""
-    size, found = path.stat().st_size - _TRAILER, hashlib.sha256()
-    if size <= 0:
-        raise ValueError(
-            f"{path} must be a checkpoint of ptd_ext; it has only {size + _TRAILER} bytes. "
-            f"{_INSTEAD}"
-        )
-    with path.open("rb") as file:
-        left = size
-        while left and (piece := file.read(min(_PIECE, left))):
-            found.update(piece)
-            left -= len(piece)
-        trailer = file.read()
-    if not trailer.startswith(_MARK):
-        raise ValueError(
-            f"{path} is damaged or no checkpoint of ptd_ext: it does not end with a checksum. "
-            f"{_INSTEAD}"
-        )
-    if trailer[len(_MARK) :] != found.hexdigest().encode():
-        raise ValueError(
-            f"{path} is damaged: its contents do not have the checksum they had. {_INSTEAD}"
-        )
+def _checksum(contents: bytes | memoryview) -> bytes:
+    return hashlib.sha256(contents).hexdigest().encode()
 
 
 def rng_state() -> dict[str, Any]:
@@ -145,7 +82,7 @@ def rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Go back to a state of :func:`rng_state`."""
-    torch.set_rng_state(state["cpu"])
+    """Restore a state of :func:`rng_state`."""
+    torch.set_rng_state(state["cpu"].cpu())  # the checkpoint may be on a GPU
     if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+        torch.cuda.set_rng_state(state["cuda"].cpu())

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ptd_ext.train.engine.evaluate import accuracy
-from ptd_ext.train.engine.state import BestModel, Scores
-from ptd_ext.train.engine.train_step import diverged
-from ptd_ext.train.methods.base import Stage, StageContext
-
-__all__ = ["better_model", "validate"]
+from ptd_ext.engine.rows.inputs import Inputs
+from ptd_ext.engine.stage.evaluate import accuracy
+from ptd_ext.engine.stage.stage import Stage, StageContext
+from ptd_ext.engine.stage.state import BestModel, Scores
+from ptd_ext.engine.training.train_step import diverged
 
 
 @torch.no_grad()
 def validate(context: StageContext, stage: Stage, epoch: int) -> tuple[Scores, nn.Module]:
     """Return the better of the networks after an epoch, counted from 0 (−1: before the first).
 
-    Clean test data are only reported.
+    What the observer finds is only reported.
     """
-    problem, transition = context.problem, context.outputs.transition
+    data, transition = context.data, context.outputs.transition
     weights = None if transition is None else transition.validation_weights
     found: list[tuple[Scores, nn.Module]] = []
     for network in context.networks:
@@ -30,22 +30,21 @@ def validate(context: StageContext, stage: Stage, epoch: int) -> tuple[Scores, n
             when = f"after epoch {epoch + 1}" if epoch >= 0 else "before the first epoch"
             raise diverged(stage, f"Predictions are not finite {when}")
         posterior = stage.noisy_posterior(logits, weights)
-        labels = problem.validation_labels
+        labels = data.validation_labels
         picked = posterior.gather(1, labels[:, None]).double()
         figures = {
             "validation_accuracy": accuracy(posterior, labels),
             "validation_likelihood": picked.clamp(min=1e-30).log().mean().item(),
         }
         value = figures.get(f"validation_{context.settings.select}", float(epoch))
-        test = context.predict(network, "test").logits
-        scores = Scores(
-            epoch=epoch + 1,
-            value=value,
-            test_accuracy=accuracy(test, problem.test_labels),
-            **figures,
-        )
+        observed = context.observer.figures(partial(_logits, context, network))
+        scores = Scores(epoch=epoch + 1, value=value, observed=observed, **figures)
         found.append((scores, network))
     return max(found, key=lambda pair: pair[0].value)
+
+
+def _logits(context: StageContext, network: nn.Module, inputs: Inputs) -> Tensor:
+    return context.predict(network, inputs).logits
 
 
 def better_model(

@@ -9,15 +9,13 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ptd_ext.train import networks
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.data.problem import Problem
-from ptd_ext.train.engine import batch_norm
+from ptd_ext.engine import networks
+from ptd_ext.engine.rows.training_data import TrainingData
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.training import batch_norm
 from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.distributed import Ranks, join
 from ptd_ext.utils.threads import check_threads
-
-__all__ = ["Placement", "build_network", "keeps_data"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Placement:
     ranks: Ranks
 
     @classmethod
-    def of(cls, settings: Settings) -> Placement:
+    def from_settings(cls, settings: Settings) -> Placement:
         """Choose the device and the ranks by the settings; rank i takes GPU i."""
         device = _device(settings.device)
         check_threads("threads", settings.threads)
@@ -48,16 +46,16 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def keeps_data(settings: Settings, problem: Problem, device: torch.device) -> bool:
+def keeps_data(settings: Settings, data: TrainingData, device: torch.device) -> bool:
     """True if samples are kept on the device: on request, or if half its free memory is enough."""
     if settings.resident != "auto" or device.type != "cuda":
         return settings.resident != "no"
     free, _ = torch.cuda.mem_get_info(device)
-    return problem.bytes() <= free / 2
+    return data.bytes() <= free / 2
 
 
 def build_network(
-    settings: Settings, problem: Problem, device: torch.device, ranks: Ranks, seed: int
+    settings: Settings, data: TrainingData, device: torch.device, ranks: Ranks, seed: int
 ) -> nn.Module:
     """The settings' network on the device, with weights drawn by the seed.
 
@@ -67,9 +65,9 @@ def build_network(
         torch.manual_seed(seed)
         network = networks.build(
             settings.network,
-            problem.classes,
-            inputs=problem.sample_shape,
-            embedding=problem.embedding,
+            data.n_classes,
+            inputs=data.sample_shape,
+            embedding=data.embedding,
             weights=settings.network_weights or None,
         )
     layout = torch.channels_last if settings.channels_last else torch.contiguous_format

@@ -12,13 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.data.problem import Problem
-from ptd_ext.train.engine.optim import Schedule, skip_unless
-from ptd_ext.train.methods.base import Batch, Stage
+from ptd_ext.engine.rows.training_data import TrainingData
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.optim import Schedule, skip_unless
+from ptd_ext.engine.stage.stage import Batch, Stage
 from ptd_ext.utils.distributed import Ranks
-
-__all__ = ["AMP", "TrainStep", "diverged", "key", "order"]
 
 AMP = {"none": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _NEVER = 2**62  # a step that no run reaches
@@ -41,8 +39,8 @@ def diverged(stage: Stage, event: str) -> ValueError:
     return ValueError(
         f"{event} of stage {stage.name!r}: the network has diverged. Try a smaller learning rate "
         f"(this stage has {stage.schedule.lr:g}), look for very large values in the data, and with "
-        "amp = float16 try bfloat16 or none, in another --out. A checkpoint that is here already "
-        "is of before."
+        "amp = float16 try bfloat16 or none. Use another --out: a checkpoint in this one is from "
+        "before the network diverged."
     )
 
 
@@ -53,12 +51,12 @@ class TrainStep:
         self,
         stage: Stage,
         networks: list[nn.Module],
-        problem: Problem,
+        data: TrainingData,
         settings: Settings,
         device: torch.device,
         ranks: Ranks,
     ) -> None:
-        self.stage, self.networks, self.problem = stage, networks, problem
+        self.stage, self.networks, self.data = stage, networks, data
         self.device, self.ranks = device, ranks
         self.amp = AMP[settings.amp]
         scaled = self.amp is torch.float16 and device.type == "cuda"
@@ -76,7 +74,7 @@ class TrainStep:
 
     def batches(self, ids: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield sample ids and this rank's inputs of each step, after the first `skip` steps."""
-        inputs, size = self.problem.train, self.stage.batch_size
+        inputs, size = self.data.train, self.stage.batch_size
         # Ids are split on both devices, so that no step copies them from one to the other.
         here = ids.to(self.device).split(size)[skip:]
         there = ids.to(inputs.device).split(size)[skip:]
@@ -95,13 +93,14 @@ class TrainStep:
                     waiting.append(ahead.submit(fetch, there[number + 1]))
                 yield batch, ready
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Set training mode and learning rates, and reset the sum of losses."""
+    def begin_epoch(self, epoch: int, step: int = 0) -> None:
+        """Set training mode and learning rates, and reset the sum of losses before step 0."""
         for network in self.networks:
             network.train()
         for optimiser, schedule in zip(self.optimisers, self.schedules, strict=True):
             schedule.apply(optimiser, epoch, self.stage.epochs)
-        self.loss.zero_()
+        if step == 0:
+            self.loss.zero_()
         self.diverged.fill_(_NEVER)
 
     def step(self, ids: Tensor, inputs: Tensor, epoch: int, number: int) -> None:
@@ -111,15 +110,16 @@ class TrainStep:
             with torch.autocast(self.device.type, self.amp, enabled=self.amp is not None):
                 z = forward(inputs)[1]
             logits.append(self.ranks.gather(z, len(ids)))
-        labels = self.problem.train_labels[ids]
+        labels = self.data.train_labels[ids]
         losses = self.stage.losses(Batch(ids, labels, epoch, number), logits)
         total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         for optimiser in self.optimisers:
             optimiser.zero_grad()
         self.scaler.scale(total).backward()
         for network in self.networks:
-            self.ranks.add_gradients(network.parameters())
-        self.ranks.average_gradients(self.stage.parameters())
+            self.ranks.sum_gradients(network.parameters())
+        # All ranks compute those of the loss.
+        self.ranks.sum_gradients(self.stage.parameters(), 1 / self.ranks.size)
         updates = self.stage.updates()
         for index, optimiser in enumerate(self.optimisers):
             update = updates[index] if updates is not None and index < len(updates) else None
@@ -135,7 +135,7 @@ class TrainStep:
         """Raise if a loss of this epoch was NaN or infinite."""
         number = int(self.diverged.item())
         if number != _NEVER:
-            total = -(-self.problem.train_size // self.stage.batch_size)
+            total = -(-self.data.train_size // self.stage.batch_size)
             where = f"at step {number - epoch * total + 1} of {total} in epoch {epoch + 1}"
             raise diverged(self.stage, f"The loss is not finite {where}")
 

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import torch
 
-from ptd_ext.train.config.settings import Settings, describe
-from ptd_ext.train.engine import checkpoint
-from ptd_ext.train.engine.state import BestModel, StageOutputs, to_state
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.state import BestModel, StageOutputs, to_state
+from ptd_ext.engine.training import checkpoint
 from ptd_ext.utils.atomic_files import remove_leftovers
 
-__all__ = ["WarmUpCache"]
-
-# Settings that a warm-up does not depend on.
-_LATER = {"method", "against", "preset", "epochs"}
+# Settings of the main stage, on which a warm-up does not depend, and those of the warm-up.
+_MAIN = {"method", "epochs"}
 _WARM_UP = {"warm_up_epochs", "posterior_epochs"}
 
 
@@ -25,10 +23,10 @@ class WarmUpCache:
     def __init__(self, settings: Settings, fingerprint: str) -> None:
         later = {
             name
-            for name in Settings.__dataclass_fields__
-            if describe(name)["section"] in ("transition", "baselines") and name not in _WARM_UP
+            for name, entry in settings.entries().items()
+            if entry.section in ("transition", "baselines") and name not in _WARM_UP
         }
-        self._word = f"{checkpoint.digest(settings, _LATER | later)}-{fingerprint}"
+        self._word = f"{checkpoint.digest(settings, _MAIN | later)}-{fingerprint}"
         folder = settings.warm_up_cache
         self.path = Path(folder) / f"{self._word}.pt" if folder else None
 
@@ -52,9 +50,8 @@ class WarmUpCache:
         """The outputs of an earlier warm-up, and its best model; None if there is none."""
         if self.path is None or not self.path.exists():
             return None
-        state = checkpoint.load(self.path, self._word)
-        outputs = StageOutputs.from_state(state["outputs"], device)
-        return outputs, BestModel.from_state(state["best"], device)
+        state = checkpoint.load(self.path, self._word, device)
+        return StageOutputs.from_state(state["outputs"]), BestModel.from_state(state["best"])
 
     def write(self, outputs: StageOutputs, best: BestModel) -> None:
         """Leave a warm-up to later experiments."""

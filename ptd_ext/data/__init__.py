@@ -1,0 +1,1 @@
+"""Reads user data from files: tables, arrays and folders of images."""

@@ -1,0 +1,1 @@
+"""Trained networks with their T(x), which predict and judge rows."""

@@ -1,0 +1,1 @@
+"""Rows and labels of many kinds as tensors and class indices."""

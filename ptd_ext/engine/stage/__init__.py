@@ -1,0 +1,1 @@
+"""A stage of training: its interface, and all that it needs and leaves to later stages."""

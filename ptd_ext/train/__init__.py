@@ -1,1 +1,0 @@
-"""Training with noisy labels: data sets, networks, methods and one driver for them all."""

@@ -1,1 +1,0 @@
-"""The subcommands of `ptd-ext` that train."""

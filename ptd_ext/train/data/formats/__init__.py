@@ -1,1 +1,0 @@
-"""File formats that data sets come in, each read within bounds and without running code."""

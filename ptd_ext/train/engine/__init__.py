@@ -1,1 +1,0 @@
-"""The training engine: experiment, trainer, train step, model selection, checkpoints."""
