@@ -1,4 +1,4 @@
-"""Errors that a user can correct, reported as a sentence and an exit code, not a traceback."""
+"""Error messages for users, without a traceback."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ptd_ext.train.engine.signals import Stopped
-
-__all__ = ["report_errors"]
+from ptd_ext.engine.training.signals import Stopped
 
 
 @contextmanager
 def report_errors(
     parser: argparse.ArgumentParser, again: Callable[[], str] = str
 ) -> Iterator[None]:
-    """Exit with a sentence on what went wrong; `again` is the command that continues a run."""
+    """Turn exceptions that a user can correct into an error message and an exit code.
+
+    Args:
+        parser: the parser of the command.
+        again: returns the command that continues a stopped run.
+    """
     try:
         yield
     except Stopped as stopped:
-        parser.exit(stopped.code, f"\n{stopped}; everything is saved. Continue with {again()}\n")
+        parser.exit(
+            stopped.code, f"\n{stopped}; the checkpoint is saved. Continue with {again()}\n"
+        )
     except KeyboardInterrupt:
         parser.exit(130, "\nstopped\n")
     except (OSError, ValueError, ImportError) as error:

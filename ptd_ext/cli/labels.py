@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ptd_ext.label_issues._parameters import check_folds, check_parameters
-from ptd_ext.label_issues.classifier import PTDClassifier
-from ptd_ext.label_issues.files.results_folder import (
+from ptd_ext.cli.errors import report_errors
+from ptd_ext.cli.results_folder import (
     REPORT,
     TABLE,
     cleaned_name,
     remove_unfinished,
     results_folder,
 )
-from ptd_ext.label_issues.files.tables import OwnData, read_own_data
+from ptd_ext.data.read import read_data
+from ptd_ext.data.user_data import UserData
+from ptd_ext.engine.rows.image_files import MAX_SIZE
+from ptd_ext.label_issues._parameters import check_folds, check_parameters
+from ptd_ext.label_issues.classifier import PTDClassifier
 from ptd_ext.label_issues.find import find_label_issues
 from ptd_ext.label_issues.findings import LabelIssues
-from ptd_ext.label_issues.inputs.samples import show_rows
-from ptd_ext.train.commands.errors import report_errors
-from ptd_ext.train.config.bounds import MAX_IMAGE_SIZE
+from ptd_ext.label_issues.samples import show_rows
 
 DESCRIPTION = """\
-Judge every label of a table, of arrays or of a folder of images: how likely it is right, and what
-it should be. Writes labels.csv, with a row for every row of the data in their order, and
-report.html, a page to look at, to a folder beside the data."""
+Judge every label of a table, an .npz file or a folder of images: how likely it is right, and what
+it should be. Writes labels.csv, with one row per row of the data in the same order, and the page
+report.html to a folder beside the data."""
 
 EXAMPLES = """\
 examples:
@@ -40,114 +43,101 @@ examples:
   ptd-ext labels embeddings.npz                arrays x [N, D] and y [N]
   ptd-ext labels photos/ --image-size 64       a folder of images for each class"""
 
-# The flags of arguments that have another name in Python.
-_FLAGS = {
-    "cross_fit": "--cross-fit",
-    "device": "--device",
-    "feature_extractor": "--features",
-    "flag_share": "--flag-share",
-    "max_epochs": "--epochs",
-    "method": "--method",
-    "n_parts": "--parts",
-    "network": "--network",
-    "random_state": "--seed",
-    "validation_fraction": "--validation",
+# Flags of the parameters of PTDClassifier, whose defaults they have: flag, type, metavar and help.
+_FLAGS: dict[str, tuple[str, Any, str, str]] = {
+    "method": ("--method", str, "NAME", "method, see `ptd-ext train --list`"),
+    "network": ("--network", str, "NAME", "name of the network, such as linear, mlp or lenet5"),
+    "n_parts": ("--n-parts", int, "R", "number of parts of T(x)"),
+    "max_epochs": ("--epochs", int, "N", "epochs per stage of training"),
+    "validation_fraction": ("--validation", float, "SHARE", "share of rows held out"),
+    "feature_extractor": ("--features", str, "FILE", "weights of a ResNet for features of images"),
+    "random_state": ("--seed", int, "N", "seed of the split and the networks"),
+    "device": ("--device", str, "NAME", "device, such as cpu or cuda:1"),
+    "flag_share": (
+        "--flag-share",
+        float,
+        "SHARE",
+        "number of flagged rows, relative to the estimated number of wrong labels",
+    ),
+}
+# Defaults that PTDClassifier finds for the data or the machine.
+_DEFAULTS = {
+    "max_epochs": (None, "10 to 100, fewer for more rows"),
+    "validation_fraction": (None, "0.1 to 0.3, more for fewer rows"),
+    "feature_extractor": (None, "none"),
+    "device": (None, "a GPU if there is one"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the arguments, judge the labels, and write table, report and cleaned copy."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    with report_errors(parser), _named_as_flags():
+        _run(arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ptd-ext labels",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", type=Path, help=".csv, .tsv, .parquet or .npz file, or a folder")
-    parser.add_argument("--label", metavar="COLUMN", help="column of the labels")
-    parser.add_argument("--text", metavar="COLUMN", help="column of texts to learn from")
-    parser.add_argument(
-        "--leave-out", nargs="*", default=[], metavar="COLUMN", help="columns not to learn from"
-    )
-    parser.add_argument("--image-size", type=int, metavar="PIXELS", help="a side (default: 32)")
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="default: the data's name with -labels"
-    )
+    add = parser.add_argument
+    add("data", type=Path, help=".csv, .tsv, .parquet, .npz or .npy file, or a folder of images")
+    add("--label", metavar="COLUMN", help="column of the labels, or their .npy file")
+    add("--text", metavar="COLUMN", help="text column to learn from, instead of all others")
+    add("--leave-out", nargs="*", default=[], metavar="COLUMN", help="columns to leave out")
+    add("--image-size", type=int, metavar="N", help="image side in pixels (default: 32)")
+    add("--out", type=Path, metavar="FOLDER", help="folder of the results (default: DATA-labels)")
     cleaned = parser.add_mutually_exclusive_group()
     cleaned.add_argument(
-        "--drop", action="store_true", help="write a copy without the rows that are flagged"
+        "--drop", action="store_true", help="write a copy without the flagged rows"
     )
     cleaned.add_argument(
         "--relabel", action="store_true", help="write a copy with the suggested labels"
     )
-    parser.add_argument(
-        "--flag-share",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="rows to flag in units of the estimated number of wrong labels (default: 1)",
-    )
-    parser.add_argument(
+    add(
         "--cross-fit",
         type=int,
         default=0,
         metavar="FOLDS",
-        help="judge each row by a network trained without its fold (default: 0, by one network)",
+        help="folds; each row is judged by a network trained without its fold (default: 0, none)",
     )
-    parser.add_argument(
-        "--method", default=None, help="as `ptd-ext train --list` names them (default: PTD-L)"
-    )
-    parser.add_argument("--network", default="auto", help="linear, mlp, lenet5, … (default: auto)")
-    parser.add_argument(
-        "--parts", type=int, default=10, metavar="R", help="number of parts of T(x) (default: 10)"
-    )
-    parser.add_argument(
-        "--epochs",
-        type=int,
-        metavar="N",
-        help="of each stage of training (default: 10 to 100, fewer for more rows)",
-    )
-    parser.add_argument(
-        "--validation",
-        type=float,
-        metavar="SHARE",
-        help="rows held out to choose the epoch and the network (default: 0.1 to 0.3)",
-    )
-    parser.add_argument(
-        "--features", metavar="FILE", help="weights of a ResNet whose features images are given by"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the network (default: 0)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, … (default: a GPU if there is one)")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--verbose", action="store_true", help="print a line for every epoch")
-    shown.add_argument("--quiet", action="store_true", help="show no progress bar")
-    arguments = parser.parse_args(argv)
-    with report_errors(parser), _named_as_flags():
-        _run(arguments)
+    for name, (flag, kind, metavar, text) in _FLAGS.items():
+        default, shown = _default(name)
+        add(
+            flag,
+            dest=name,
+            type=kind,
+            default=default,
+            metavar=metavar,
+            help=f"{text} (default: {shown})",
+        )
+    progress = parser.add_mutually_exclusive_group()
+    progress.add_argument("--verbose", action="store_true", help="print a line for every epoch")
+    progress.add_argument("--quiet", action="store_true", help="do not show a progress bar")
+    return parser
+
+
+def _default(name: str) -> tuple[Any, str]:
+    """The default of a parameter, and how the help shows it."""
+    if name in _DEFAULTS:
+        return _DEFAULTS[name]
+    value = inspect.signature(PTDClassifier).parameters[name].default
+    return value, str(value)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     out = arguments.out or _beside(arguments.data)
-    method = {} if arguments.method is None else {"method": arguments.method}
-    options = {
-        "random_state": arguments.seed,
-        "network": arguments.network,
-        "n_parts": arguments.parts,
-        "max_epochs": arguments.epochs,
-        "validation_fraction": arguments.validation,
-        "feature_extractor": arguments.features,
-        "flag_share": arguments.flag_share,
-        "device": arguments.device,
-        **method,
-    }
+    options = {name: getattr(arguments, name) for name in _FLAGS}
     check_parameters(PTDClassifier(**options))
     check_folds(arguments.cross_fit)
-    if arguments.image_size is not None and not 1 <= arguments.image_size <= MAX_IMAGE_SIZE:
-        raise ValueError(
-            f"--image-size must be from 1 to {MAX_IMAGE_SIZE}; got {arguments.image_size}."
-        )
+    if arguments.image_size is not None and not 1 <= arguments.image_size <= MAX_SIZE:
+        raise ValueError(f"--image-size must be from 1 to {MAX_SIZE}; got {arguments.image_size}.")
     with results_folder(out, arguments.data):
-        data = read_own_data(
+        data = read_data(
             arguments.data,
             label=arguments.label,
             text=arguments.text,
@@ -157,7 +147,7 @@ def _run(arguments: argparse.Namespace) -> None:
         for note in data.notes:
             print(note)
         found = find_label_issues(
-            data.X,
+            data.rows(),
             data.y,
             ids=data.ids,
             cross_fit=arguments.cross_fit,
@@ -166,6 +156,11 @@ def _run(arguments: argparse.Namespace) -> None:
         )
         found = dataclasses.replace(found, warnings=(*data.warnings, *found.warnings))
         print(found)
+        if (arguments.drop or arguments.relabel) and not found.trusted:
+            raise ValueError(
+                "The findings cannot be trusted, so that no cleaned copy can be made: see the "
+                "warnings. Leave out --drop and --relabel to get the table and the report."
+            )
         _write(data, found, out, arguments)
 
 
@@ -177,36 +172,34 @@ def _beside(data: Path) -> Path:
     return path.with_name(f"{path.stem}-labels")
 
 
-def _write(data: OwnData, found: LabelIssues, out: Path, arguments: argparse.Namespace) -> None:
+def _write(data: UserData, found: LabelIssues, out: Path, arguments: argparse.Namespace) -> None:
     remove_unfinished(out)
     written = [TABLE, REPORT]
     sample = None if data.shown is None else show_rows(data.shown)
     found.report(out / REPORT, title=f"Labels of {data.path.name}", sample=sample)
-    cleaned = arguments.drop or arguments.relabel
-    if cleaned and found.trusted:
+    if arguments.drop or arguments.relabel:
         name = cleaned_name(data.path)
         keep = ~found.is_label_issue if arguments.drop else np.ones(len(found), dtype=bool)
         labels = found.given_label if arguments.drop else found.suggested_label
-        data.write_cleaned(out / name, keep, labels)
+        data.write(out / name, keep, labels)
         written.append(name)
-    found.to_csv(out / TABLE)  # the last, which says that all of it is there
+    found.to_csv(out / TABLE)  # written last: it marks the results as complete
     print(f"written to {out}: {', '.join(written)}")
-    if cleaned and not found.trusted:
-        raise ValueError("no cleaned copy is written, since nothing was found that can be trusted.")
 
 
 @contextmanager
 def _named_as_flags() -> Iterator[None]:
-    """Name flags in sentences that name the arguments they set."""
+    """Replace names of arguments in error messages by those of their flags."""
     try:
         yield
     except ValueError as error:
         if type(error) is not ValueError:
             raise
         name, space, rest = str(error).partition(" ")
-        sentence = f"{_FLAGS.get(name, name)}{space}{rest}"
-        for name, flag in _FLAGS.items():
+        flags = {name: flag for name, (flag, *_) in _FLAGS.items()} | {"cross_fit": "--cross-fit"}
+        message = f"{flags.get(name, name)}{space}{rest}"
+        for name, flag in flags.items():
             if "_" in name:  # others are words, too
-                # Names of files and columns may hold that of an argument.
-                sentence = re.sub(rf"(?<![\w./-]){name}(?![\w./-])", flag, sentence)
-        raise ValueError(sentence) from None
+                # Names of files and columns may contain that of an argument.
+                message = re.sub(rf"(?<![\w./-]){name}(?![\w./-])", flag, message)
+        raise ValueError(message) from None

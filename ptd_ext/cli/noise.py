@@ -1,4 +1,4 @@
-"""`ptd-ext noise`: noisy labels of a data set, in a file that can be shared."""
+"""`ptd-ext noise`: noisy labels for a data set, in a file to share."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ptd_ext.noise.labels import LabelNoise, save_noise
-from ptd_ext.train.commands.errors import report_errors
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.config.toml import add_flags, flags_given, read_config
-from ptd_ext.train.data.problem import load_data, make_noise
+from ptd_ext.cli.errors import report_errors
+from ptd_ext.experiments.datasets.problem import load_data, make_noise
+from ptd_ext.experiments.flags import add_flags, flags_given
+from ptd_ext.experiments.presets import resolve
+from ptd_ext.experiments.settings import ExperimentSettings
+from ptd_ext.experiments.toml import read_config
+from ptd_ext.noise.kinds import KINDS
+from ptd_ext.noise.labels import LabelNoise
 
 DESCRIPTION = """\
-Make noisy labels for a data set and keep them in a safetensors file: labels, the rows that they
-were drawn from, ids and settings. They are a function of seed, sample and settings only, so the
-file serves to share and to check, and for `ptd-ext train --noise-file FILE`."""
+Make noisy labels for a data set and write them to a safetensors file, with the distributions from
+which they were drawn, the sample ids and the settings. The labels depend on seed, sample and
+settings only. `ptd-ext train --noise-file FILE` trains on them."""
 
 EXAMPLES = """\
 examples:
@@ -26,15 +28,18 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse, make the noise, print what it is like."""
+    """Make the noise, write it and print a summary."""
     parser = argparse.ArgumentParser(
         prog="ptd-ext noise",
+        usage="ptd-ext noise --out FILE [options]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="safetensors file to write"
+    )
     add_flags(parser, sections=("data",), without=("noise_file", "data_limit", "validation"))
     arguments = parser.parse_args(argv)
     with report_errors(parser):
@@ -44,33 +49,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(_summary(noise, settings, arguments.out))
 
 
-def _make(settings: Settings, out: Path) -> LabelNoise:
+def _make(settings: ExperimentSettings, out: Path) -> LabelNoise:
     if out.exists():
-        raise FileExistsError(f"{out} is there already; it is not overwritten.")
+        raise FileExistsError(f"{out} exists and is not overwritten. Give another --out.")
     if settings.noise == "none":
-        raise ValueError("noise must be instance, symmetric or pairwise; got none.")
+        raise ValueError(f"--noise must be one of {', '.join(KINDS)}; got none.")
     dataset = load_data(settings)
     if dataset.noisy:
-        raise ValueError(f"The labels of {dataset.name} are noisy already.")
+        raise ValueError(
+            f"--dataset must have clean labels; those of {dataset.name} are noisy already."
+        )
     noise = make_noise(dataset, settings)
-    save_noise(noise, out)
+    noise.save(out)
     return noise
 
 
-def _summary(noise: LabelNoise, settings: Settings, out: Path) -> str:
+def _summary(noise: LabelNoise, settings: ExperimentSettings, out: Path) -> str:
+    lines = [
+        f"{settings.noise} noise on {settings.dataset}, seed {settings.seed}: "
+        f"{noise.realised_rate:.2%} of {len(noise.labels):,} labels are wrong "
+        f"(requested: {settings.rate:.0%})"
+    ]
     confusion = noise.confusion.double()
     share = confusion / confusion.sum(1, keepdim=True).clamp(min=1)
-    rows = ["  ".join(f"{100 * value:3.0f}" for value in row) for row in share.tolist()]
-    return "\n".join(
-        [
-            f"{settings.noise} noise on {settings.dataset}, seed {settings.seed}: "
-            f"{noise.realised_rate:.2%} of {len(noise.labels):,} labels are wrong "
-            f"({settings.rate:.0%} asked)",
-            *(
-                ["per cent of class (row) labelled as class (column):", *rows]
-                if len(rows) <= 20
-                else []
-            ),
-            f"written to {out}",
-        ]
-    )
+    if len(share) <= 20:
+        lines.append("percentage of each class (row) by its noisy label (column):")
+        lines += ["  ".join(f"{100 * value:3.0f}" for value in row) for row in share.tolist()]
+    return "\n".join([*lines, f"written to {out}"])

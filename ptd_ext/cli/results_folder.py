@@ -15,8 +15,6 @@ from pathlib import Path
 from ptd_ext.utils.atomic_files import is_leftover
 from ptd_ext.utils.claimed_folders import LOCK, claim
 
-__all__ = ["REPORT", "TABLE", "cleaned_name", "remove_unfinished", "results_folder"]
-
 TABLE = "labels.csv"
 REPORT = "report.html"
 _CLEANED = ("cleaned.csv", "cleaned.tsv", "cleaned.parquet", "cleaned.npz")
@@ -24,7 +22,9 @@ _CLEANED = ("cleaned.csv", "cleaned.tsv", "cleaned.parquet", "cleaned.npz")
 
 def cleaned_name(data: Path) -> str:
     """The name of the cleaned copy of a file or a folder."""
-    return f"cleaned{'.csv' if data.is_dir() else data.suffix.lower()}"
+    endings = {".npy": ".npz"}  # rows and labels in one file
+    ending = data.suffix.lower()
+    return f"cleaned{'.csv' if data.is_dir() else endings.get(ending, ending)}"
 
 
 def remove_unfinished(out: Path) -> None:
@@ -57,16 +57,11 @@ def results_folder(out: Path, data: Path) -> Iterator[None]:
 
 
 def _check(out: Path) -> None:
-    try:
-        names = set(os.listdir(out))
-    except FileNotFoundError:
+    if not out.is_dir():
+        if out.exists():
+            raise FileExistsError(f"{out} is a file, and must be a folder. Give another --out.")
         return
-    except NotADirectoryError:
-        if not out.exists():  # it would lie below a file, which making it tells
-            return
-        raise FileExistsError(
-            f"{out} is a file, and must be a folder. Give another --out."
-        ) from None
+    names = set(os.listdir(out))
     if TABLE in names:
         raise FileExistsError(
             f"{out} holds results already; nothing is overwritten. Give another --out, or remove "
@@ -75,5 +70,5 @@ def _check(out: Path) -> None:
     others = {name for name in names if not is_leftover(name)} - {LOCK, REPORT, *_CLEANED}
     if names and (others or LOCK not in names):
         raise FileExistsError(
-            f"{out} is there already, and not empty; nothing is overwritten. Give another --out."
+            f"{out} exists and is not empty; nothing is overwritten. Give another --out."
         )

@@ -1,8 +1,8 @@
-"""Checks and times every operator on this machine: `ptd-ext selftest`.
+"""Check and time every operator on this machine: `ptd-ext selftest`.
 
-On a machine with a GPU that is the CUDA kernels, elsewhere the CPU kernels. Results and gradients
+On a machine with a GPU it runs the CUDA kernels, elsewhere the CPU kernels. Results and gradients
 are compared with the definitions in :mod:`ptd_ext.reference`, computed in float64 on the CPU. The
-output is one report to paste into an issue; the exit code is 1 if anything failed.
+output is a report to paste into an issue; the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ptd_ext.diagnostics import info
+from ptd_ext.cli import info
 from ptd_ext.ops import devices, functional, reference
+
+SANITIZER = "compute-sanitizer python -m ptd_ext selftest --no-timing"
 
 LEAVES = ("logits", "weights", "parts", "slack")
 # Errors are relative to the largest entry. Gradients of half-precision logits are rounded to them.
@@ -28,7 +30,7 @@ HALF_TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
 
 class Case(NamedTuple):
-    """A batch to try; `slack` is its size, and `edge` what is special about the batch."""
+    """The sizes and type of a batch; `slack` is the size of its entries, `edge` an edge case."""
 
     n: int
     c: int
@@ -38,9 +40,10 @@ class Case(NamedTuple):
     edge: str = ""
 
     def __str__(self) -> str:
-        words = [f"N={self.n} C={self.c} R={self.r}", str(self.dtype).removeprefix("torch.")]
-        words += [f"slack {self.slack}"] if self.slack else []
-        return ", ".join([*words, self.edge] if self.edge else words)
+        slack = f"slack {self.slack}" if self.slack else ""
+        sizes = f"N={self.n} C={self.c} R={self.r}"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return ", ".join(filter(None, (sizes, dtype, slack, self.edge)))
 
 
 CASES = [
@@ -58,7 +61,7 @@ CASES = [
     Case(33, 10, 5, 0.1, edge="large logits"),
 ]
 
-Operator = Callable[[Any, dict[str, Tensor]], Tensor]  # of a library and a batch
+Operator = Callable[[Any, dict[str, Tensor]], Tensor]  # (library, batch) -> result
 
 
 def _loss(name: str, **options: Any) -> Operator:
@@ -83,7 +86,7 @@ OPERATORS: dict[str, Operator] = {
     ),
 }
 
-# The report times these operators at sizes for a GPU or for a CPU.
+# The operators that are timed, at sizes for a GPU or for a CPU.
 TIMED = ("forward_loss", "reweight_loss", "clean_posterior", "noisy_posterior")
 TIMED_CASES = {
     "cuda": [Case(65536, 10, 20), Case(65536, 10, 20, 0.01), Case(8192, 100, 20)],
@@ -92,7 +95,7 @@ TIMED_CASES = {
 
 
 def make_batch(case: Case, seed: int = 0) -> dict[str, Any]:
-    """The tensors of a case on the CPU."""
+    """Draw the tensors of a case, on the CPU."""
     generator = torch.Generator().manual_seed(seed)
     wide = torch.float64 if case.dtype is torch.float64 else torch.float32
 
@@ -120,22 +123,22 @@ def make_batch(case: Case, seed: int = 0) -> dict[str, Any]:
 
 
 def moved(batch: dict[str, Any], *to: Any) -> dict[str, Any]:
-    """The same batch elsewhere or in another type, its differentiable tensors as leaves."""
+    """Move or cast the batch; its differentiable tensors become leaves."""
 
     def move(name: str, tensor: Tensor | None) -> Tensor | None:
         if tensor is None:
             return None
         if name in LEAVES:
             return tensor.detach().to(*to).requires_grad_()
-        return tensor.to(*(place for place in to if not isinstance(place, torch.dtype)))
+        return tensor.to(*(target for target in to if not isinstance(target, torch.dtype)))
 
     return {name: move(name, tensor) for name, tensor in batch.items()}
 
 
 def results(operator: Operator, library: Any, batch: dict[str, Any]) -> dict[str, Tensor]:
-    """The result and its gradients, on the CPU."""
+    """Return the result and its gradients, on the CPU."""
     result = operator(library, batch)
-    # The same for every type and device; not uniform, so that a gradient left out shows.
+    # The same for every type and device; not uniform, so that a missing gradient is noticed.
     grad = torch.linspace(-1, 2, max(result.numel(), 1), dtype=torch.float64)[: result.numel()]
     grad = grad.reshape(result.shape).to(result)
     leaves = {name: batch[name] for name in LEAVES if batch[name] is not None}
@@ -148,7 +151,7 @@ def results(operator: Operator, library: Any, batch: dict[str, Any]) -> dict[str
 
 
 def check(operator: Operator, case: Case, device: str) -> tuple[float, list[str]]:
-    """The worst error in units of what is tolerated, and what is wrong."""
+    """Return the largest error as a share of its tolerance, and a line for each fault."""
     batch = make_batch(case)
     got = results(operator, functional, moved(batch, device))
     again = results(operator, functional, moved(batch, device))
@@ -156,10 +159,9 @@ def check(operator: Operator, case: Case, device: str) -> tuple[float, list[str]
     worst, wrong = 0.0, []
     for name, expected in truth.items():
         actual = got[name].double()
-        # NaN must stand where the definition has it.
         nan = expected.isnan()
         if not torch.equal(actual.isnan(), nan):
-            wrong.append(f"{name} has NaN in the wrong places")
+            wrong.append(f"{name} has NaN in other entries than the definition")
         difference = torch.where(nan, 0, actual - expected).abs()
         scale = max(1.0, expected.nan_to_num().abs().max().item()) if expected.numel() else 1.0
         error = difference.max().item() / scale if difference.numel() else 0.0
@@ -175,18 +177,18 @@ def check(operator: Operator, case: Case, device: str) -> tuple[float, list[str]
 
 
 def check_bad_label(device: str) -> list[str]:
-    """On a GPU a label out of range makes that sample's loss NaN, and no other's."""
+    """On a GPU, a label out of range makes the loss of its own sample NaN, and no other."""
     batch = moved(make_batch(Case(33, 10, 5)), device)
     batch["labels"][7] = 10
     loss = OPERATORS["forward_loss"](functional, batch)
     (grad,) = torch.autograd.grad(loss.nansum(), [batch["logits"]])
     others = torch.arange(33, device=device) != 7
     fine = loss[7].isnan() and loss[others].isfinite().all() and (grad[7] == 0).all()
-    return [] if fine else ["a label out of range is not confined to its sample"]
+    return [] if fine else ["a label out of range affects other samples"]
 
 
 def checks(device: str) -> Iterator[tuple[str, bool]]:
-    """A line of the report for every operator, and whether it passed."""
+    """Yield a line of the report for every operator, and whether it passed."""
     for name, operator in OPERATORS.items():
         worst, wrong = 0.0, []
         for case in CASES:
@@ -211,7 +213,7 @@ def call_times(
     repeats: int = 20,
     before: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Microseconds of each of some calls; what `before` does each time does not count."""
+    """Microseconds of each of `repeats` calls, without the time of `before`."""
     for _ in range(3):
         step()
     times = []
@@ -232,7 +234,7 @@ def call_times(
 
 
 def timings(device: str) -> Iterator[str]:
-    """Forward and backward to the logits, against the definition in plain torch."""
+    """Yield a table of forward and backward times, against the definition in plain torch."""
     yield f"{'forward + backward, µs':<28}{'ptd_ext':>10}{'plain torch':>14}{'ratio':>8}"
     for case in TIMED_CASES[device]:
         batch: dict[str, Any] = {
@@ -252,24 +254,34 @@ def _step(name: str, library: Any, batch: dict[str, Any]) -> None:
 
 
 def choose_device() -> tuple[str, str]:
-    """The device to test, and a sentence that says why it is that."""
+    """Return the device to test, and the reason for the choice."""
     if not torch.cuda.is_available():
-        return "cpu", "No GPU was found: these are the CPU kernels."
-    sentence = devices.unsupported(torch.cuda.current_device())
-    if sentence is not None:
-        return "cpu", f"{sentence} These are the CPU kernels."
-    return "cuda", f"These are the CUDA kernels, on {torch.cuda.get_device_name()}."
+        return "cpu", "No GPU was found: testing the CPU kernels."
+    problem = devices.unsupported(torch.cuda.current_device())
+    if problem is not None:
+        return "cpu", f"{problem} Testing the CPU kernels."
+    return "cuda", f"Testing the CUDA kernels, on {torch.cuda.get_device_name()}."
+
+
+def sanitizer_hint(device: str) -> str:
+    """How to repeat the checks of the CUDA kernels under compute-sanitizer; empty for the CPU."""
+    if device != "cuda":
+        return ""
+    return f"\nTo check memory accesses too, run:\n  {SANITIZER}\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(prog="ptd-ext selftest", description=__doc__.split("\n")[0])
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="the GPU where there is one")
-    parser.add_argument("--no-timing", action="store_true", help="checks alone")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), help="device to test (default: the GPU, if any)"
+    )
+    parser.add_argument("--no-timing", action="store_true", help="skip the timings")
     arguments = parser.parse_args(argv)
     device, reason = choose_device()
     if arguments.device:
-        device, reason = arguments.device, f"These are the {arguments.device} kernels, as asked."
+        device = arguments.device
+        reason = f"Testing the {device.upper()} kernels, as requested."
     print(info.report(info.collect()), reason, sep="\n\n", end="\n\n")
     failures = 0
     for line, passed in checks(device):
@@ -279,6 +291,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print()
         for line in timings(device):
             print(line, flush=True)
+    print(end=sanitizer_hint(device))
     if failures:
         print(f"\n{failures} of {len(OPERATORS)} operators failed.")
         sys.exit(1)

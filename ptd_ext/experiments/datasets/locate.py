@@ -1,11 +1,9 @@
-"""Finds the files of a data set, and says where missing ones were looked for."""
+"""Finds the files of a data set, and names the places where missing ones were looked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-__all__ = ["MissingFileError", "find", "folders"]
 
 
 class MissingFileError(FileNotFoundError):
@@ -32,3 +30,11 @@ def find(names: Sequence[str], places: Iterable[Path]) -> Path | None:
             if (place / name).is_file():
                 return place / name
     return None
+
+
+def require(data_set: str, name: str, places: Sequence[Path], home: str) -> Path:
+    """The first file of this name, or MissingFileError."""
+    path = find([name], places)
+    if path is None:
+        raise MissingFileError(data_set, name, places, home)
+    return path

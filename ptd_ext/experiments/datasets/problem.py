@@ -1,60 +1,65 @@
-"""The data of an experiment: labels to train on, a validation split of them, a test set."""
+"""The data of an experiment: labels to train on, and what only the experiment knows of them."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise, symmetric_noise
-from ptd_ext.noise.labels import LabelNoise, load_noise
-from ptd_ext.train import data
-from ptd_ext.train.config.own_data import validation_share
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.data.caller_rows import CallerRows
-from ptd_ext.train.data.column_scale import ColumnScale
-from ptd_ext.train.data.inputs import Inputs, Scale, sample_shape
+from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.engine.rows.inputs import Inputs
+from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.rows.split import hold_out, split_data
+from ptd_ext.engine.rows.training_data import TrainingData
+from ptd_ext.engine.stage.evaluate import accuracy
+from ptd_ext.engine.stage.observer import Observer
+from ptd_ext.experiments import datasets
+from ptd_ext.experiments.datasets.source_rows import SourceRows
+from ptd_ext.experiments.settings import ExperimentSettings
+from ptd_ext.noise.kinds import KINDS
+from ptd_ext.noise.labels import LabelNoise
 
-__all__ = ["Inputs", "Problem", "Scale", "load_data", "load_problem", "make_noise"]
-
-_NOISES = {"symmetric": symmetric_noise, "pairwise": pairwise_noise}
+_MAX_RATE = 0.99  # below 1, as the settings ask
 
 
-@dataclass
+@dataclass(frozen=True)
 class Problem:
-    """The data to train, validate and test on. Indices into `train` are the ids of samples."""
+    """The data of an experiment.
+
+    Attributes:
+        name: the name of the data set.
+        data: the rows and labels that training sees.
+        test: the test samples.
+        test_labels: their labels, clean if `clean_test`.
+        train_clean: clean labels of the training samples, where they are known.
+        noise_rows: the rows of T(x) that noisy labels were drawn from, [N, C], where they are
+            known.
+        realised_rate: the share of wrong labels, where it is known.
+        asked_rate: the noise rate asked for; None for noise that was not made here.
+        noisy: whether training and validation labels are known to be noisy.
+        clean_test: whether the test labels are known to be clean.
+        source: the rows to judge, as they are in the file or folder they came from.
+        is_user_data: true for data that are not one of the published data sets.
+        warnings: messages on how user data were read.
+    """
 
     name: str
-    classes: int
-    class_names: tuple[str, ...]
-    train: Inputs
-    validation: Inputs
+    data: TrainingData
     test: Inputs
-    train_ids: Tensor  # positions of the training samples in the data set
-    train_labels: Tensor  # int64; known to be noisy if `noisy`
-    validation_labels: Tensor  # likewise
-    test_labels: Tensor  # clean if `clean_test`
-    train_clean: Tensor | None  # where known
-    train_rows: Tensor | None  # [N, C], the rows that the noisy labels were drawn from
+    test_labels: Tensor
+    train_clean: Tensor | None
+    noise_rows: Tensor | None
     realised_rate: float | None
-    sample_shape: torch.Size
-    embedding: Tensor | None
-    asked_rate: float | None  # None for noise that was not made by asking for a rate
-    noisy: bool = True  # whether training and validation labels are known to be noisy
-    clean_test: bool = True  # whether the test labels are known to be clean
-    caller_rows: CallerRows | None = None  # None: positions in the training samples
-    column_scale: ColumnScale | None = None  # by which rows were standardised
-
-    @property
-    def rows(self) -> CallerRows:
-        """The rows of the user's data whose labels are judged."""
-        if self.caller_rows is not None:
-            return self.caller_rows
-        count = torch.arange(self.train_size + len(self.validation_labels))
-        return CallerRows(count[: self.train_size], count[self.train_size :])
+    asked_rate: float | None
+    noisy: bool
+    clean_test: bool
+    source: SourceRows
+    is_user_data: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def validation_name(self) -> str:
@@ -67,142 +72,150 @@ class Problem:
         return "clean test" if self.clean_test else "given-label test"
 
     @property
-    def train_size(self) -> int:
-        """The number of training samples, N."""
-        return len(self.train_labels)
-
-    def to(self, device: torch.device, resident: bool) -> Problem:
-        """Return a copy with the labels, and if `resident` the samples, on a device."""
-        moved = {
-            name: value.to(device)
-            for name, value in vars(self).items()
-            if name != "embedding"
-            and (isinstance(value, Tensor) or (resident and isinstance(value, Inputs)))
-        }
-        return Problem(**{**vars(self), **moved})
+    def known_rate(self) -> float | None:
+        """The noise rate that methods may use: the one asked for, or the true one, if known."""
+        if self.asked_rate is not None or self.realised_rate is None:
+            return self.asked_rate
+        return min(self.realised_rate, _MAX_RATE)
 
     def fingerprint(self) -> str:
-        """A hash of all labels and samples; only some samples are read if they are image files."""
-        found = hashlib.sha256(repr((self.name, self.classes, tuple(self.sample_shape))).encode())
-        for labels in (self.train_labels, self.validation_labels, self.test_labels):
-            found.update(labels.cpu().numpy().tobytes() + b"/")
-        for inputs in (self.train, self.validation, self.test):
-            inputs.add_to(found)
-        if self.embedding is not None:
-            found.update(self.embedding.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        """A hash of all labels and samples, the test part included."""
+        found = hashlib.sha256(f"{self.name} {self.data.fingerprint()}".encode())
+        found.update(self.test_labels.cpu().numpy().tobytes())
+        self.test.add_to(found)
         return found.hexdigest()[:16]
 
-    def bytes(self) -> int:
-        """The size of all samples that are held in memory."""
-        stored = (inputs.stored for inputs in (self.train, self.validation, self.test))
-        return sum(t.numel() * t.element_size() for t in stored if isinstance(t, Tensor))
+
+class CleanReference(Observer):
+    """Reports the accuracy on the test set, and that of anchors where clean labels are known."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.test, self.test_labels = problem.test, problem.test_labels
+        self.train_clean = problem.train_clean
+
+    def to(self, device: torch.device, resident: bool) -> None:
+        """Move the labels, and if `resident` the test samples."""
+        self.test = self.test.to(device) if resident else self.test
+        self.test_labels = self.test_labels.to(device)
+        if self.train_clean is not None:
+            self.train_clean = self.train_clean.to(device)
+
+    def figures(self, logits_of: Callable[[Inputs], Tensor]) -> dict[str, float]:
+        """The test accuracy, in per cent."""
+        return {"test_accuracy": accuracy(logits_of(self.test), self.test_labels)}
+
+    def anchor_accuracy(self, ids: Sequence[Tensor]) -> float | None:
+        """The share of anchors that belong to their class, averaged over the classes."""
+        if self.train_clean is None:
+            return None
+        right = [
+            (self.train_clean[mine] == label).double().mean().item()
+            for label, mine in enumerate(ids)
+        ]
+        return sum(right) / len(right)
 
 
-def load_problem(settings: Settings) -> Problem:
+def load_problem(settings: ExperimentSettings) -> Problem:
     """Read the data set, make its labels noisy and hold out a part of them."""
     dataset = load_data(settings)
-    count = len(dataset.train_labels)
-    if settings.data_limit:
-        count = min(count, settings.data_limit)
     noise = make_noise(dataset, settings) if _is_clean(dataset, settings) else None
     labels = dataset.train_labels if noise is None else noise.noisy_labels
     # The rate of noise that was not made here is not known.
     clean = dataset.clean_labels if noise is None else dataset.train_labels
-
-    generator = torch.Generator().manual_seed(settings.seed)
-    order = torch.randperm(len(labels), generator=generator)[:count]
-    share = settings.validation or validation_share(count)
-    held = max(1, round(share * count))
+    own = dataset.test_given is not None
+    train, held_out = hold_out(
+        labels,
+        settings.validation or None,
+        settings.seed,
+        by_class=own and not settings.data_limit,
+        limit=settings.data_limit or None,
+    )
     if dataset.validation is not None:
-        held_out, train = dataset.validation, order[~torch.isin(order, dataset.validation)]
-    else:
-        # Sorted, so that samples that are neighbours on the disk stay neighbours.
-        held_out, train = order[:held].sort().values, order[held:].sort().values
-    for name, count in (("train", len(train) - 1), ("validate", len(held_out))):
-        if count < 1:
-            raise ValueError(
-                f"{dataset.name} leaves too few samples to {name} on: {len(train)} and "
-                f"{len(held_out)} of {len(order)}."
-            )
-    scale = Scale(dataset.mean, dataset.std, settings.channels_last)
-    columns = _column_scale(dataset)
+        both = torch.cat([train, held_out]).sort().values
+        train, held_out = both[~torch.isin(both, dataset.validation)], dataset.validation
+    if len(train) < 2 or not len(held_out):
+        raise ValueError(
+            f"{dataset.name} leaves too few samples to train or to validate on: {len(train)} and "
+            f"{len(held_out)} of {len(labels)}."
+        )
+    preprocessing, stored, test_stored = _preprocessed(dataset)
+    data = split_data(
+        stored,
+        labels,
+        dataset.class_names,
+        preprocessing,
+        (train, held_out),
+        channels_last=settings.channels_last,
+        embedding=dataset.embedding,
+    )
+    test = Inputs(test_stored, None, preprocessing, channels_last=settings.channels_last)
     clean_test = settings.test_labels == "clean" or (
         settings.test_labels == "auto" and (dataset.clean_test or noise is not None)
     )
-    whole = None if clean is None else (labels != clean).double().mean().item()
     return Problem(
         name=dataset.name,
-        classes=dataset.classes,
-        class_names=dataset.class_names,
-        train=_scaled(Inputs(dataset.train_inputs, train, scale), columns),
-        validation=_scaled(Inputs(dataset.train_inputs, held_out, scale), columns),
-        test=_scaled(Inputs(dataset.test_inputs, None, scale), columns),
-        train_ids=train,
-        train_labels=labels[train],
-        validation_labels=labels[held_out],
+        data=data,
+        test=test,
         test_labels=dataset.test_labels,
         train_clean=None if clean is None else clean[train],
-        train_rows=None if noise is None else noise.rows[train].float(),
-        realised_rate=whole,
-        sample_shape=sample_shape(dataset.test_inputs),
-        embedding=dataset.embedding,
+        noise_rows=None if noise is None else noise.rows[train].float(),
+        realised_rate=None if clean is None else (labels != clean).double().mean().item(),
         asked_rate=None if noise is None or settings.noise_file else settings.rate,
         noisy=noise is not None or dataset.noisy,
         clean_test=clean_test,
-        caller_rows=_caller_rows(dataset, train, held_out, noise is None, clean_test),
-        column_scale=columns,
+        source=_source(dataset, data, (train, held_out), test, noise is None, clean_test),
+        is_user_data=own,
+        warnings=dataset.warnings,
     )
 
 
-def _column_scale(dataset: data.DataSet) -> ColumnScale | None:
-    """The scale of rows of numbers; None for images and tokens."""
-    rows = dataset.train_inputs
-    if not isinstance(rows, Tensor) or rows.dim() != 2 or dataset.embedding is not None:
-        return None
-    return ColumnScale.fit(rows)
+def _preprocessed(dataset: datasets.DataSet) -> tuple[Preprocessing, Any, Any]:
+    """The preprocessing, and the training and test samples as they are stored."""
+    rows, test = dataset.train_inputs, dataset.test_inputs
+    shape = dataset.sample_shape
+    if dataset.embedding is not None:
+        words = len(dataset.embedding)
+        return Preprocessing("tokens", shape, shape[0], words=words), rows, test
+    files = isinstance(rows, ImageFiles)
+    if isinstance(rows, ImageFiles) or rows.dim() == 4:
+        as_bytes = isinstance(rows, ImageFiles) or rows.dtype == torch.uint8
+        made = Preprocessing.for_images(
+            shape, *dataset.channel_statistics, as_bytes=as_bytes, files=files
+        )
+        return made, rows, test
+    preprocessing, stored = Preprocessing.fit(rows)
+    # Columns of a table are encoded already; new rows have them as they are in the file.
+    return replace(preprocessing, columns=dataset.columns), stored, preprocessing.store(test)
 
 
-def _scaled(inputs: Inputs, columns: ColumnScale | None) -> Inputs:
-    """Standardised once here, and not at every fetch."""
-    return inputs if columns is None else Inputs(columns(inputs.stored), None, inputs.scale)
-
-
-def _caller_rows(
-    dataset: data.DataSet, train: Tensor, held_out: Tensor, labels_as_given: bool, clean_test: bool
-) -> CallerRows:
+def _source(
+    dataset: datasets.DataSet,
+    data: TrainingData,
+    positions: tuple[Tensor, Tensor],
+    test: Inputs,
+    labels_as_given: bool,
+    clean_test: bool,
+) -> SourceRows:
     """The rows to judge: of the test part only labels that came with the data and may be wrong."""
-    rows = dataset.train_rows
-    judged = (
-        labels_as_given
-        and dataset.test_given is not None
-        # Clean labels are not judged, only labels that came beside clean ones, or alone.
-        and (dataset.clean_test or not clean_test)
-    )
-    return CallerRows(
-        train if rows is None else rows[train],
-        held_out if rows is None else rows[held_out],
-        dataset.test_rows if judged else None,
-        dataset.test_given if judged else None,
-        dataset.row_names,
-    )
+    numbers = dataset.train_rows
+    rows = positions if numbers is None else tuple(numbers[where] for where in positions)
+    inputs: tuple[Inputs, ...] = (data.train, data.validation)
+    labels: tuple[Tensor, ...] = (data.train_labels, data.validation_labels)
+    # Clean labels are not judged, only labels that came beside clean ones, or alone.
+    judged = labels_as_given and (dataset.clean_test or not clean_test)
+    if judged and dataset.test_given is not None and dataset.test_rows is not None:
+        inputs, labels = (*inputs, test), (*labels, dataset.test_given)
+        rows = (*rows, dataset.test_rows)
+    return SourceRows(inputs, labels, rows, dataset.row_names)
 
 
-def load_data(settings: Settings) -> data.DataSet:
+def load_data(settings: ExperimentSettings) -> datasets.DataSet:
     """The data set that the settings name."""
-    return data.load(
-        settings.dataset,
-        settings.data or None,
-        seed=settings.seed,
-        labels=settings.labels_file or None,
-        human_labels=settings.human_labels or None,
-        size=settings.image_size or None,
-        vectors=settings.word_vectors or None,
-        length=settings.text_length or None,
-        headers=settings.text_headers or None,
-    )
+    given = {name: getattr(settings, name) for name in datasets.options()}
+    return datasets.load(settings.dataset, settings.data or None, seed=settings.seed, **given)
 
 
-def _is_clean(dataset: data.DataSet, settings: Settings) -> bool:
+def _is_clean(dataset: datasets.DataSet, settings: ExperimentSettings) -> bool:
     """True if noise is to be put on the labels."""
     asked = settings.noise != "none" or settings.noise_file != ""
     if dataset.noisy and asked and settings.noise_file:
@@ -210,25 +223,22 @@ def _is_clean(dataset: data.DataSet, settings: Settings) -> bool:
     return asked and not dataset.noisy
 
 
-def make_noise(dataset: data.DataSet, settings: Settings) -> LabelNoise:
+def make_noise(dataset: datasets.DataSet, settings: ExperimentSettings) -> LabelNoise:
     """The noise that the settings ask for, or that of a file, checked against the data."""
     labels = dataset.train_labels
     if settings.noise_file:
-        noise = load_noise(settings.noise_file)
-        if not torch.equal(noise.labels, labels) or noise.classes != dataset.classes:
+        noise = LabelNoise.load(settings.noise_file)
+        if not torch.equal(noise.labels, labels) or noise.n_classes != dataset.n_classes:
             raise ValueError(
                 f"{settings.noise_file} does not belong to these data: its {len(noise.labels)} "
                 f"clean labels are not the {len(labels)} of {dataset.name}."
             )
         return noise
-    if settings.noise != "instance":
-        make = _NOISES[settings.noise]
-        return make(labels, settings.rate, seed=settings.seed, classes=dataset.classes)
-    return instance_dependent_noise(
-        dataset.noise_features(),
+    return KINDS[settings.noise].apply(
+        dataset.noise_features,
         labels,
         settings.rate,
-        seed=settings.seed,
-        classes=dataset.classes,
-        inputs=cast(Any, settings.noise_input),
+        n_classes=dataset.n_classes,
+        random_state=settings.seed,
+        settings=settings,
     )

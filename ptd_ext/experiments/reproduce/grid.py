@@ -1,38 +1,19 @@
-"""A cell of a table: one method on one data set, at one noise rate, with one seed."""
+"""The cells of a table: one method on one data set, at one noise rate, with one seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.config.settings import describe
-from ptd_ext.train.methods.registry import METHODS, Method
+from ptd_ext.engine.methods.registry import METHODS, Method
+from ptd_ext.experiments.datasets.registry import DATA_SETS
+from ptd_ext.experiments.settings import ExperimentSettings
 
-__all__ = [
-    "DATA_SETS",
-    "Cell",
-    "ablation_grid",
-    "accuracy_grid",
-    "differences",
-    "label",
-    "only_where",
-]
+Group = tuple[str, float | None, int]  # data set, noise rate and seed
 
-
-# Training samples of each data set; digits is small and comes with scikit-learn, for trials.
-DATA_SETS = {
-    "mnist": 60_000,
-    "fashion_mnist": 60_000,
-    "svhn": 73_257,
-    "cifar10": 50_000,
-    "news": 13_997,
-    "clothing1m": 1_000_000,
-    "digits": 1_437,
-}
-
-_REAL = "real"  # the folder of noise that nobody made, in place of a rate
+_REAL = "real"  # the folder, in place of a rate, where labels are noisy from the start
 
 
 @dataclass(frozen=True)
@@ -40,18 +21,18 @@ class Cell:
     """One run.
 
     Attributes:
-        data: the data set.
-        rate: of the noise in per cent; None where the labels have noise of their own.
-        method: by its name in the tables.
-        seed: of everything random.
-        parts: R, where the table varies it.
+        data: the name of the data set.
+        rate: the noise rate in per cent; None if the labels are noisy from the start.
+        method: the name of the method.
+        seed: the random seed.
+        n_parts: the number of parts R in an ablation; None in an accuracy table.
     """
 
     data: str
     rate: float | None
     method: str
     seed: int
-    parts: int | None = None
+    n_parts: int | None = None
 
     @property
     def entry(self) -> Method:
@@ -59,62 +40,55 @@ class Cell:
         return METHODS[self.method]
 
     @property
-    def group(self) -> tuple[str, float | None, int]:
-        """Cells of a group that warm up share the warmed-up network."""
-        return self.data, self.rate, self.seed
+    def group(self) -> Group | None:
+        """The cells with the same warmed-up network; None if the method does not warm up."""
+        return (self.data, self.rate, self.seed) if self.entry.kind != "none" else None
 
     def folder(self, table: Path) -> Path:
-        """The folder that the run writes to."""
+        """The folder of the run."""
         rate = _REAL if self.rate is None else f"{self.rate:g}"
-        folder = table / self.data / rate / self.method
-        if self.parts is not None:
-            folder /= f"parts-{self.parts}"
-        return folder / str(self.seed)
+        parts = [] if self.n_parts is None else [f"parts-{self.n_parts}"]
+        return table.joinpath(self.data, rate, self.method, *parts, str(self.seed))
 
     @classmethod
     def of_folder(cls, folder: Path) -> Cell:
-        """The cell of a folder that :meth:`folder` names."""
+        """The cell of a folder, the inverse of :meth:`folder`."""
         *_, data, rate, method, seed = folder.parts
-        parts = None
+        n_parts = None
         if method.startswith("parts-"):
-            *_, data, rate, method, number, seed = folder.parts
-            parts = int(number.removeprefix("parts-"))
-        return cls(data, None if rate == _REAL else float(rate), method, int(seed), parts)
+            n_parts = int(method.removeprefix("parts-"))
+            data, rate, method = folder.parts[-5:-2]
+        return cls(data, None if rate == _REAL else float(rate), method, int(seed), n_parts)
 
     def config(self, shared: dict[str, Any]) -> dict[str, Any]:
-        """The configuration for `ptd-ext train`: what all cells share, then the cell's own."""
-        own: dict[str, Any] = {"dataset": self.data, "method": self.method, "seed": self.seed}
-        if self.rate is None:
-            own["noise"] = "none"
-        else:
-            own["rate"] = self.rate / 100
-        if self.parts is not None:
-            own["parts"] = self.parts
-        if not self.entry.has_parts:
-            shared = {name: value for name, value in shared.items() if name != "parts"}
-        return {**shared, **own}
+        """The settings for `ptd-ext train`: those that all cells share, and those of the cell."""
+        config = {**shared, "dataset": self.data, "method": self.method, "seed": self.seed}
+        config |= {"noise": "none"} if self.rate is None else {"rate": self.rate / 100}
+        if self.n_parts is not None:
+            config["n_parts"] = self.n_parts
+        elif not self.entry.has_parts:
+            config.pop("n_parts", None)
+        return config
 
     def __str__(self) -> str:
         rate = "" if self.rate is None else f" {self.rate:g} %"
-        parts = "" if self.parts is None else f" R = {self.parts}"
+        parts = "" if self.n_parts is None else f" R = {self.n_parts}"
         return f"{self.data}{rate} {self.method}{parts} seed {self.seed}"
 
 
-def accuracy_grid(
-    data: str, rates: Sequence[float | None], methods: Sequence[str], seeds: Sequence[int]
-) -> list[Cell]:
-    """All cells of an accuracy table, in its order."""
-    return [Cell(data, r, m, s) for r in rates for m in methods for s in seeds]
+def table_sizes() -> dict[str, int]:
+    """The number of training samples of each data set that has a table."""
+    return {name: entry.table_size for name, entry in DATA_SETS.items() if entry.table_size}
 
 
-def ablation_grid(
+def grid(
     data: str,
     rates: Sequence[float | None],
     methods: Sequence[str],
     seeds: Sequence[int],
-    parts: Sequence[int],
+    parts: Sequence[int | None] = (None,),
 ) -> list[Cell]:
-    """All cells of the ablation; methods without parts have one per seed, whatever R is."""
+    """Return all cells in the order of the table; only methods with parts vary in `parts`."""
     return [
         Cell(data, rate, method, seed, number)
         for rate in rates
@@ -125,36 +99,28 @@ def ablation_grid(
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """List differences such as "epochs = 5 (now 10)", for settings that change the result.
+    """List differences such as "epochs = 5 (now 10)" in the settings that change the result.
 
-    Paths and settings of the section "run" may differ: tables and data sets get moved.
+    Paths and settings of the section "run" may differ, so that tables and data can be moved.
     """
     found = []
     for name in sorted({*before, *now}):
-        old, new = _comparable(before.get(name)), _comparable(now.get(name))
+        old, new = (
+            list(value) if isinstance(value, tuple) else value
+            for value in (before.get(name), now.get(name))
+        )
         if old != new and not only_where(name):
-            found.append(f"{name} = {_shown(old)} (now {_shown(new)})")
+            was, is_now = ("its default" if value is None else value for value in (old, new))
+            found.append(f"{name} = {was} (now {is_now})")
     return found
 
 
 def label(method: str) -> str:
-    """A method's name in a table, marked if the paper does not have it."""
+    """The name of a method in a table, with a mark if it is not in the paper."""
     return method if METHODS[method].published else f"{method} †"
 
 
 def only_where(name: str) -> bool:
-    """True if a setting changes only where or how a run happens, not what it computes."""
-    if name == "data":
-        return True
-    try:
-        return describe(name)["section"] == "run"
-    except KeyError:  # a setting of another version
-        return False
-
-
-def _comparable(value: Any) -> Any:
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
-
-
-def _shown(value: Any) -> str:
-    return "its default" if value is None else str(value)
+    """True if a setting changes where or how a run is executed, but not its result."""
+    entry = ExperimentSettings.entries().get(name)  # None: a setting of another version
+    return name == "data" or (entry is not None and entry.section == "run")

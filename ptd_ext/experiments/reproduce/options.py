@@ -4,249 +4,209 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from ptd_ext.train.config.settings import Settings, describe
-from ptd_ext.train.methods.registry import ABLATION_METHODS, METHODS
-from ptd_ext.train.reproduce.grid import (
-    DATA_SETS,
-    Cell,
-    ablation_grid,
-    accuracy_grid,
-)
+import torch
+
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.experiments.datasets.registry import DATA_SETS
+from ptd_ext.experiments.flags import add_flags, flags_given
+from ptd_ext.experiments.reproduce.grid import Cell, grid, table_sizes
+from ptd_ext.experiments.reproduce.schedule import shard
 from ptd_ext.utils.threads import check_threads
 
-__all__ = ["cells", "parse", "parser", "shared"]
-
 _DESCRIPTION = """\
-Train the methods of the paper's tables on a data set, over noise rates and seeds, and report
-means, standard deviations and significance beside the published numbers. Every cell of the table is
-a run of `ptd-ext train` in a folder of its own. Stop it when you like: the same command goes on
-from there.
+Train the methods of the paper's tables over noise rates and seeds, and report means, standard
+deviations and significance beside the published numbers. Every cell of a table is a run of
+`ptd-ext train` in its own folder. If the command is stopped, the same command continues.
 """
 _EXAMPLES = """\
 examples:
   ptd-ext reproduce fashion_mnist --data ~/data/fashion_mnist
-      the whole table: 21 methods, five rates, five seeds, with the fast preset
+      the full table: every method, five noise rates, five seeds, with the fast preset
   ptd-ext reproduce fashion_mnist --rates 50 --methods CE PTD-R-V --seeds 2
-      four cells of it; call again with others, and the table grows
-  ptd-ext reproduce cifar10 --preset paper --jobs 1 --threads-per-job 8
-      the paper's networks and schedules
-  ptd-ext reproduce digits --seeds 1 --rates 30 --set epochs=2
-      a table to see how it works, with a setting of `ptd-ext train` changed
+      four cells of it; further calls with other options extend the table
+  ptd-ext reproduce cifar10 --preset paper --jobs 1 --threads 8
+      the networks and schedules of the paper
+  ptd-ext reproduce digits --seeds 1 --rates 30 --epochs 2
+      a small trial, with a setting of `ptd-ext train` changed
+  ptd-ext reproduce cifar10 --data /shared/data --out /shared/table --shard 2/8
+      the second of eight commands that share a folder, such as the tasks of a Slurm array
   ptd-ext reproduce fashion_mnist --report-only
-      the table of what is there, running nothing
-  ptd-ext reproduce ablation --dataset cifar10 --rates 50 --parts 10-20
+      the table of the results so far, without running anything
+  ptd-ext reproduce ablation --dataset cifar10 --rates 50 --n-parts 10-20
       approximation error and accuracy over the number of parts (Figure 2)
 
-written to --out:
-  DATA/RATE/METHOD/SEED/   a cell; METHOD/parts-R/SEED in an ablation
-  table.md, table.csv, table.png   of all results there; those of the ablation in ablation/
-  warm_up/                 networks that methods with a transition matrix share
+files in --out:
+  DATA/RATE/METHOD/SEED/         a cell; METHOD/parts-R/SEED in the ablation
+  table.md, table.csv, table.png the table of all results in the folder; ablation/ for the ablation
+  warm_up/                       warmed-up networks, shared by the methods with a transition matrix
 """
 _RATES = [10.0, 20.0, 30.0, 40.0, 50.0]
 _PARTS = list(range(10, 21))
-_OWN = (
-    *("against", "dataset", "data", "method", "preset", "progress"),
-    *("rate", "seed", "threads", "warm_up_cache"),
+# Settings that the table chooses, or that have an option of their own here.
+_FIXED = (
+    *("against", "dataset", "method", "n_parts", "progress", "rate"),
+    *("report", "seed", "threads", "warm_up_cache"),
 )
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser; :func:`parse` checks what it cannot."""
+    """Make the parser; `parse` makes the checks that it cannot."""
     made = argparse.ArgumentParser(
         prog="ptd-ext reproduce",
+        usage="ptd-ext reproduce TABLE [options]",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    whats = [*DATA_SETS, "ablation"]
-    made.add_argument("what", choices=whats, metavar="table", help=", ".join(whats))
-    made.add_argument(
-        "--seeds",
-        nargs="+",
-        default=["5"],
-        metavar="N",
-        help="how many (5: 0 to 4), or which: 0 3 7, or 5-9 (5)",
+    tables = [*table_sizes(), "ablation"]
+    add = made.add_argument
+    add("table", choices=tables, metavar="TABLE", help=", ".join(tables))
+    text = "number of seeds, counted from 0; or several seeds and ranges, as 0 3 7-9 (default: 5)"
+    add("--seeds", nargs="+", default=["5"], metavar="N", help=text)
+    text = "noise rates in per cent (default: 10 20 30 40 50; for the ablation 50)"
+    add("--rates", nargs="+", type=float, metavar="RATE", help=text)
+    text = f"methods (default: all; for the ablation, those it studies): {', '.join(METHODS)}"
+    add("--methods", nargs="+", metavar="METHOD", help=text)
+    text = "folder of the table (default: %(default)s)"
+    add("--out", type=Path, default=Path("reproduced"), metavar="DIR", help=text)
+    text = "cells that run at a time (default: one per GPU, else CPU cores / --threads)"
+    add("--jobs", type=int, metavar="N", help=text)
+    add("--threads", type=int, default=1, metavar="N", help="CPU threads per cell (default: 1)")
+    text = "part I of N of the cells, I from 1 to N; the N commands share --out (default: 1/1)"
+    add("--shard", type=_shard, default=(1, 1), metavar="I/N", help=text)
+    text = "table of the results so far, without training"
+    add("--report-only", action="store_true", help=text)
+    text = (
+        "number of parts (default: that of the data set); for the ablation several numbers and "
+        "ranges (default: 10-20)"
     )
-    made.add_argument(
-        "--rates",
-        nargs="+",
-        type=float,
-        metavar="RATE",
-        help="of the noise, in per cent (10 20 30 40 50; ablation: 50)",
-    )
-    made.add_argument("--methods", nargs="+", metavar="METHOD", help="; ".join(METHODS))
-    presets = describe("preset")["choices"]
-    made.add_argument(
-        "--preset", choices=presets, default="fast", help="of `ptd-ext train` (%(default)s)"
-    )
-    made.add_argument("--data", metavar="ROOT", help="folder or file of the data set")
-    made.add_argument(
-        "--out",
-        type=Path,
-        default=Path("reproduced"),
-        metavar="DIR",
-        help="folder of the table (%(default)s)",
-    )
-    made.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="cells at a time (cores / threads of a job; with GPUs, one each)",
-    )
-    made.add_argument(
-        "--threads-per-job", type=int, default=1, metavar="N", help="of the CPU (%(default)s)"
-    )
-    made.add_argument(
-        "--set",
-        nargs="+",
-        default=[],
-        action="extend",
-        metavar="NAME=VALUE",
-        help="other settings of `ptd-ext train`; several numbers as 40,80",
-    )
-    made.add_argument("--report-only", action="store_true", help="make the table of what is there")
-    ablation = made.add_argument_group("ablation")
-    ablation.add_argument(
-        "--dataset", choices=list(DATA_SETS), metavar="NAME", help="any of those above (cifar10)"
-    )
-    ablation.add_argument(
-        "--parts", nargs="+", metavar="R", help="numbers of parts, or ranges (10-20)"
-    )
+    add("--n-parts", nargs="+", metavar="R", help=text)
+    text = "data set of the ablation (default: cifar10)"
+    add("--dataset", choices=list(table_sizes()), help=text)
+    add_flags(made, without=_FIXED)
     return made
 
 
 def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Parse and check the options, with every default filled in."""
+    """Parse and check the options, and fill in every default."""
     options = made.parse_args(argv)
-    ablation = options.what == "ablation"
-    if not ablation and (options.parts or options.dataset):
-        made.error(
-            "--parts and --dataset belong to `ptd-ext reproduce ablation`; "
-            "for another R in a table, say --set parts=R."
-        )
-    options.data_name = (options.dataset or "cifar10") if ablation else options.what
     try:
-        options.seeds = _seeds(options.seeds)
-        options.parts = _numbers("--parts", options.parts) if options.parts else _PARTS
-        options.set = dict(_setting(text) for text in options.set)
-        options.rates = _rates(options.rates, options.data_name, ablation)
+        _complete(options)
     except ValueError as error:
         made.error(str(error))
-    if ablation and "parts" in options.set:
-        made.error("--set parts=… would fix what an ablation varies; say --parts.")
-    if min(options.parts) < 1:
-        made.error("--parts must be at least 1.")
-    options.methods = _unique(options.methods or (ABLATION_METHODS if ablation else METHODS))
-    for method in options.methods:
-        if method not in METHODS or (ablation and method not in ABLATION_METHODS):
-            known = ABLATION_METHODS if ablation else METHODS
-            made.error(f"--methods must be of {', '.join(known)}; got {method!r}.")
-    options.out = options.out.absolute()
-    if options.threads_per_job < 1:
-        made.error(f"--threads-per-job must be at least 1; got {options.threads_per_job}.")
-    try:
-        check_threads("--threads-per-job", options.threads_per_job)
-    except ValueError as error:
-        made.error(str(error))
-    options.gpus = _gpus(str(options.set.get("device", "auto")))
-    if options.jobs is None:
-        cores = len(os.sched_getaffinity(0))
-        options.jobs = len(options.gpus) or max(1, cores // options.threads_per_job)
-    if options.jobs < 1:
-        made.error(f"--jobs must be at least 1; got {options.jobs}.")
     return options
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
-    """The cells that the options ask for."""
-    grid = options.data_name, options.rates, options.methods, options.seeds
-    if options.what == "ablation":
-        return ablation_grid(*grid, options.parts)
-    return accuracy_grid(*grid)
+    """Return the cells of the table, or of one shard of it."""
+    parts = options.n_parts if options.ablation else (None,)
+    found = grid(options.data_name, options.rates, options.methods, options.seeds, parts)
+    return shard(found, *options.shard)
 
 
 def shared(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings that all cells have."""
-    values = {"preset": options.preset, "threads": options.threads_per_job, **options.set}
+    """Return the settings that all cells have in common."""
+    values = {"preset": "fast", **flags_given(options), "threads": options.threads}
+    del values["dataset"], values["n_parts"]
+    if options.n_parts and not options.ablation:
+        values["n_parts"] = options.n_parts[0]
     values["warm_up_cache"] = str(options.out / "warm_up")
-    if options.data:
-        values["data"] = str(Path(options.data).expanduser().absolute())
+    for name in ("data", "noise_file", "labels_file", "network_weights", "word_vectors"):
+        if values.get(name):
+            values[name] = str(Path(values[name]).expanduser().absolute())
     return values
 
 
-def _seeds(texts: list[str]) -> list[int]:
-    numbers = _numbers("--seeds", texts)
-    if len(texts) == 1 and texts[0].isdecimal():
-        if numbers[0] < 1:
-            raise ValueError("--seeds must be at least 1 seed.")
-        return list(range(numbers[0]))
+def _complete(options: argparse.Namespace) -> None:
+    """Check the options and fill in the defaults that depend on others."""
+    options.ablation = options.table == "ablation"
+    if options.dataset and not options.ablation:
+        raise ValueError("--dataset belongs to `ptd-ext reproduce ablation`.")
+    options.data_name = (options.dataset or "cifar10") if options.ablation else options.table
+    options.seeds = _seeds(options.seeds)
+    options.rates = _rates(options.rates, options.data_name, options.ablation)
+    options.n_parts = _n_parts(options.n_parts, options.ablation)
+    known = [name for name, entry in METHODS.items() if entry.ablation or not options.ablation]
+    options.methods = _unique(options.methods or known)
+    for method in options.methods:
+        if method not in known:
+            raise ValueError(f"--methods must be one of {', '.join(known)}; got {method!r}.")
+    options.out = options.out.expanduser().absolute()
+    if options.threads < 1:
+        raise ValueError(f"--threads must be at least 1; got {options.threads}.")
+    check_threads("--threads", options.threads)
+    options.gpus = _gpus(getattr(options, "device", "auto"))
+    if options.jobs is None:
+        cores = len(os.sched_getaffinity(0))
+        options.jobs = len(options.gpus) or max(1, cores // options.threads)
+    if options.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1; got {options.jobs}.")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+    index, count = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= index <= count:
+        raise argparse.ArgumentTypeError(f"must be I/N with 1 ≤ I ≤ N, such as 2/8; got {text!r}.")
+    return index, count
+
+
+def _seeds(given: list[str]) -> list[int]:
+    numbers = _numbers("--seeds", given)
+    if len(given) > 1 or not given[0].isdecimal():
+        return numbers
+    if numbers[0] < 1:
+        raise ValueError("--seeds must be at least 1 seed; got 0.")
+    return list(range(numbers[0]))
+
+
+def _n_parts(given: list[str] | None, ablation: bool) -> list[int] | None:
+    if given is None:
+        return _PARTS if ablation else None
+    numbers = _numbers("--n-parts", given)
+    if not ablation and len(numbers) > 1:
+        raise ValueError(
+            "--n-parts must be one number; `ptd-ext reproduce ablation` compares several."
+        )
     return numbers
 
 
-def _numbers(flag: str, texts: list[str]) -> list[int]:
-    """Numbers and ranges such as 5-9, each number once."""
+def _numbers(flag: str, given: list[str]) -> list[int]:
+    """Parse numbers and ranges such as 5-9; each number occurs once in the result."""
     found: list[int] = []
-    for text in texts:
-        first, dash, last = text.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"{flag} takes numbers, or ranges such as 5-9; got {text!r}.")
-        found += range(int(first), int(last if dash else first) + 1)
-    if not found:
-        raise ValueError(f"{flag} {' '.join(texts)} has no number in it.")
+    for text in given:
+        match = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", text)
+        if match is None:
+            raise ValueError(f"{flag} must be numbers, or ranges such as 5-9; got {text!r}.")
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1)
+        if not numbers:
+            raise ValueError(f"{flag} must be ascending ranges, such as 5-9; got {text!r}.")
+        found += numbers
     return _unique(found)
 
 
 def _rates(rates: list[float] | None, data: str, ablation: bool) -> list[float | None]:
-    if data == "clothing1m":
+    if DATA_SETS[data].own_noise:
         if rates:
-            raise ValueError("clothing1m has noise of its own: leave --rates out.")
+            raise ValueError(f"--rates cannot be set for {data}, whose labels are noisy.")
         return [None]
     for rate in rates or ():
         if not 0 <= rate < 100:
-            raise ValueError(f"--rates are in per cent, from 0 to less than 100; got {rate:g}.")
+            raise ValueError(f"--rates must be in per cent, from 0 to below 100; got {rate:g}.")
         if 0 < rate < 1:
-            raise ValueError(f"--rates are in per cent: say {100 * rate:g} for {rate:g}.")
+            raise ValueError(f"--rates must be in per cent: {100 * rate:g} instead of {rate:g}.")
     return _unique(rates or ([50.0] if ablation else _RATES))
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """A NAME=VALUE with the value in the setting's type."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"--set takes NAME=VALUE; got {text!r}.")
-    if name in _OWN:
-        raise ValueError(f"--set {text}: {name} is for the table to choose; see --help.")
-    if name not in Settings.__dataclass_fields__:
-        raise ValueError(f"--set {text}: `ptd-ext train` has no setting {name!r}.")
-    try:
-        return name, _value(describe(name)["type"], value)
-    except ValueError:
-        raise ValueError(f"--set {text}: {value!r} is no value for {name}.") from None
-
-
-def _value(kind: Any, text: str) -> Any:
-    if get_origin(kind) is tuple:
-        return [get_args(kind)[0](item) for item in text.split(",") if item]
-    if kind is bool:
-        known = {"true": True, "false": False}
-        if text.lower() not in known:
-            raise ValueError(text)
-        return known[text.lower()]
-    return kind(text)
-
-
 def _gpus(device: str) -> list[str]:
-    """The GPUs to share out; none where cells run on the CPU or on a device that was chosen."""
-    if device not in ("auto", "cuda"):
-        return []
-    import torch
-
-    if not torch.cuda.is_available():
+    """Return the GPUs to distribute over the jobs; none if --device names the CPU or one GPU."""
+    if device not in ("auto", "cuda") or not torch.cuda.is_available():
         return []
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     return names.split(",") if names else [str(n) for n in range(torch.cuda.device_count())]

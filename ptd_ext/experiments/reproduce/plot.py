@@ -1,186 +1,140 @@
-"""The tables as pictures."""
+"""The tables as plots."""
 
 from __future__ import annotations
 
 import io
 import itertools
-import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptd_ext.train.methods.registry import METHODS
-from ptd_ext.train.reproduce import published
-from ptd_ext.train.reproduce.grid import label
-from ptd_ext.train.reproduce.results import Results
-from ptd_ext.train.reproduce.statistics import Summary
+import numpy as np
+
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.experiments.reproduce.grid import label
+from ptd_ext.experiments.reproduce.results import Means, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "ablation_figure", "accuracy_figure", "png"]
-
-Drawing = Callable[[Results], "Figure"]
-
-# Okabe and Ito's colours, which colour-blind readers can tell apart, but for its yellow, which is
-# too light for lines. Markers tell the methods apart as well.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish, without yellow, which is
+# too light for lines. There are as many pairs of colour and marker as 7 × 9, coprime numbers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = "osD^vPX"
+_MARKERS = "osD^vPX<>"
 
-# A panel each, so that no more lines share one than there are colours.
+# The title of a panel, by the transition matrix of its methods.
 _FAMILIES = {
-    "without a transition matrix": [m for m, t in METHODS.items() if not t.warms_up],
-    "class-dependent": [m for m, t in METHODS.items() if t.warms_up and not t.has_parts],
-    "part-dependent": [m for m, t in METHODS.items() if t.has_parts],
-}
-_STYLE = {
-    method: {"color": _COLOURS[place], "marker": _MARKERS[place]}
-    for family in _FAMILIES.values()
-    for place, method in enumerate(family)
+    "none": "without a transition matrix",
+    "one matrix": "class-dependent",
+    "parts": "part-dependent",
 }
 _NOTE = "solid: ours, mean ± standard deviation over seeds · dashed: published"
+_ACCURACY = "clean test accuracy, %"
 
 
 def accuracy_figure(results: Results) -> Figure:
-    """Accuracy over the noise rate, a row of panels for every data set."""
+    """Plot accuracy over the noise rate, with a row of panels per data set."""
     names = results.distinct("data")
-    figure = _figure(13, 5.2 * len(names))
-    rows = figure.subfigures(len(names), 1, squeeze=False)[:, 0]
+    figure, rows = _figure(5.2, len(names))
     for row, data in zip(rows, names, strict=True):
         some = results.where(data=data)
-        if len(some.distinct("rate")) == 1:
-            _dots(row, data, some)
-        else:
-            _curves(row, data, some)
+        draw = _dots if len(some.distinct("rate")) == 1 else _curves
+        draw(row, data, some)
     return figure
 
 
 def ablation_figure(results: Results) -> Figure:
-    """Approximation error and accuracy over R, like Figure 2, a row for every data set and rate."""
+    """Plot approximation error and accuracy over R, like Figure 2, per data set and rate."""
     studies = sorted({(r.cell.data, r.cell.rate) for r in results}, key=str)
-    figure = _figure(13, 4.6 * len(studies))
-    rows = figure.subfigures(len(studies), 1, squeeze=False)[:, 0]
+    figure, rows = _figure(4.6, len(studies))
     for row, (data, rate) in zip(rows, studies, strict=True):
         some = results.where(data=data, rate=rate)
-        row.suptitle(_title(data, rate) + f"   ({_NOTE})", fontsize=10)
-        left, right = row.subplots(1, 2)
-        _over_parts(left, some, "approximation_error", Results.error)
-        _over_parts(right, some, "accuracy", Results.accuracy)
-        left.set_ylabel("approximation error")
-        right.set_ylabel("clean test accuracy, %")
-        # One legend for both: the panel of errors may lack methods, that of accuracies has all.
-        row.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=7)
+        row.suptitle(f"{_title(data, rate)}   ({_NOTE})", fontsize=10)
+        panels = row.subplots(1, 2)
+        for axes, measure in zip(panels, ("approximation_error", "test_accuracy"), strict=True):
+            means = some.over_parts(measure)
+            _lines(axes, means, list(means), gap=0.05)
+            axes.set_xticks(list(next(iter(means.values()))))
+            axes.set_xlabel("number of parts R")
+        panels[0].set_ylabel("approximation error")
+        panels[1].set_ylabel(_ACCURACY)
+        # One legend for both panels: the accuracies include all methods.
+        row.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=7)
     return figure
 
 
 def png(figure: Figure) -> bytes:
-    """The picture as a file's bytes."""
+    """Render a figure as PNG."""
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=110)
     return data.getvalue()
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(height: float, count: int) -> tuple[Figure, Any]:
+    """A figure of so many rows, and its rows."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             'Drawing needs matplotlib: pip install "ptd_ext[plot]"', name="matplotlib"
         ) from None
-    return Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(13, height * count), layout="constrained")
+    return figure, figure.subfigures(count, 1, squeeze=False)[:, 0]
 
 
 def _curves(row: Any, data: str, results: Results) -> None:
-    """A panel for every family of methods that has results."""
+    """One panel per family of methods."""
     row.suptitle(f"{data}   ({_NOTE})", fontsize=10)
-    present = set(results.distinct("method"))
-    families = {n: [m for m in f if m in present] for n, f in _FAMILIES.items()}
-    families = {name: family for name, family in families.items() if family}
-    rates = results.distinct("rate")
-    gap = min(b - a for a, b in itertools.pairwise(rates))
-    panels = row.subplots(1, len(families), sharey=True, squeeze=False)[0]
-    for panel, (name, family) in zip(panels, families.items(), strict=True):
-        for place, method in enumerate(family):
-            # Beside each other, so that no error bar hides another.
-            shift = gap * 0.03 * (place - (len(family) - 1) / 2)
-            ours = {r: results.where(method=method, rate=r).accuracy() for r in rates}
-            printed = {r: published.accuracy(data, method, r) for r in rates}
-            _line(panel, method, ours, shift)
-            _dashed(panel, method, {r: p.mean for r, p in printed.items() if p})
-        panel.set_title(name, fontsize=10)
+    means, rates = results.over_rates(), results.distinct("rate")
+    kinds = [kind for kind in _FAMILIES if any(METHODS[method].kind == kind for method in means)]
+    gap = 0.03 * min(b - a for a, b in itertools.pairwise(rates))
+    panels = row.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    for panel, kind in zip(panels, kinds, strict=True):
+        # A colour belongs to a method, whichever methods have results.
+        _lines(panel, means, [name for name in METHODS if METHODS[name].kind == kind], gap)
+        panel.set_title(_FAMILIES[kind], fontsize=10)
         panel.set_xticks(rates, [f"{rate:g}" for rate in rates])
         panel.set_xlabel("noise rate, %")
-        panel.grid(alpha=0.3)
         panel.legend(fontsize=8)
-    panels[0].set_ylabel("clean test accuracy, %")
+    panels[0].set_ylabel(_ACCURACY)
 
 
 def _dots(row: Any, data: str, results: Results) -> None:
-    """Methods below each other, for a single rate."""
-    (rate,), methods = results.distinct("rate"), results.distinct("method")
+    """One panel with a line per method, for a single rate."""
+    (rate,), means = results.distinct("rate"), results.over_rates()
     row.suptitle(
         f"{_title(data, rate)}   (filled: ours, mean ± standard deviation over seeds · "
         "hollow: published)",
         fontsize=10,
     )
     axes = row.subplots()
-    for place, method in enumerate(methods):
-        ours = results.where(method=method).accuracy()
-        axes.errorbar(ours.mean, place, xerr=_bar(ours), color=_COLOURS[0], marker="o", capsize=3)
-        if printed := published.accuracy(data, method, rate):
+    for place, by_rate in enumerate(means.values()):
+        ours, printed = by_rate[rate]
+        bar = np.nan_to_num(ours.std)
+        axes.errorbar(ours.mean, place, xerr=bar, color=_COLOURS[0], marker="o", capsize=3)
+        if printed:
             axes.plot(printed.mean, place, "D", markerfacecolor="none", color=_COLOURS[1])
-    axes.set_yticks(range(len(methods)), [label(method) for method in methods])
+    axes.set_yticks(range(len(means)), list(map(label, means)))
     axes.invert_yaxis()
-    axes.set_xlabel("clean test accuracy, %")
+    axes.set_xlabel(_ACCURACY)
     axes.grid(alpha=0.3)
 
 
-def _over_parts(
-    axes: Any, results: Results, measure: str, summary: Callable[[Results], Summary]
-) -> None:
-    numbers = [parts for parts in results.distinct("parts") if parts is not None]
-    for place, method in enumerate(results.distinct("method")):
-        ours, printed = {}, {}
-        for parts in numbers:
-            own = parts if METHODS[method].has_parts else None
-            ours[parts] = summary(results.where(method=method, parts=own))
-            cell = results[0].cell
-            found = published.ablation(measure, cell.data, method, cell.rate, parts)
-            printed.update({parts: found.mean} if found else {})
-        style = {"color": _COLOURS[place], "marker": _MARKERS[place]}
-        _line(axes, method, ours, 0.05 * (place - 3), style)
-        _dashed(axes, method, printed, style)
-    axes.set_xticks(numbers)
-    axes.set_xlabel("number of parts R")
+def _lines(axes: Any, means: Means, family: Sequence[str], gap: float) -> None:
+    """Plot the methods of a family that have means, our solid and published dashed lines."""
+    for place, method in enumerate(family):
+        points = means.get(method, {}).items()
+        colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+        # Side by side, so that no error bar hides another.
+        shift = gap * (place - (len(family) - 1) / 2)
+        if ours := [(x + shift, s.mean, np.nan_to_num(s.std)) for x, (s, _) in points if s.count]:
+            x, y, bars = zip(*ours, strict=True)
+            style = {"color": colour, "marker": marker, "label": label(method)}
+            axes.errorbar(x, y, yerr=bars, capsize=2, markersize=4, **style)
+        if printed := [(x, p.mean) for x, (_, p) in points if p]:
+            # A single point has no line to be dashed; a dash as its marker stands for it.
+            dash = "_" if len(printed) == 1 else None
+            axes.plot(*zip(*printed, strict=True), "--", color=colour, marker=dash, alpha=0.7)
     axes.grid(alpha=0.3)
-
-
-def _line(
-    axes: Any,
-    method: str,
-    ours: dict[Any, Summary],
-    shift: float,
-    style: dict[str, str] | None = None,
-) -> None:
-    points = [(x + shift, s) for x, s in ours.items() if s.count]
-    style = style or _STYLE[method]
-    if points:
-        x, summaries = zip(*points, strict=True)
-        means = [summary.mean for summary in summaries]
-        bars = [_bar(summary) for summary in summaries]
-        axes.errorbar(x, means, yerr=bars, capsize=2, markersize=4, label=label(method), **style)
-
-
-def _dashed(
-    axes: Any, method: str, printed: dict[Any, float], style: dict[str, str] | None = None
-) -> None:
-    colour = (style or _STYLE[method])["color"]
-    # A single point has no line to be dashed; a dash of its own stands for it.
-    marker = "_" if len(printed) == 1 else None
-    axes.plot(list(printed), list(printed.values()), "--", color=colour, marker=marker, alpha=0.7)
-
-
-def _bar(summary: Summary) -> float:
-    return 0.0 if math.isnan(summary.std) else summary.std
 
 
 def _title(data: str, rate: float | None) -> str:

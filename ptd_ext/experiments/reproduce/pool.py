@@ -1,4 +1,4 @@
-"""Runs cells as processes of `ptd-ext train`, several at a time, until done or told to stop."""
+"""Runs cells as processes of `ptd-ext train`, several at a time."""
 
 from __future__ import annotations
 
@@ -8,64 +8,53 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
-from ptd_ext.train.config.toml import write_config
-from ptd_ext.train.reproduce.grid import Cell
-from ptd_ext.train.reproduce.results import Result, read_result
-from ptd_ext.train.reproduce.scheduler import Queue
-
-__all__ = ["TRAIN", "Outcome", "Workers"]
+from ptd_ext.experiments.reproduce.grid import Cell, Group
+from ptd_ext.experiments.reproduce.results import Result, finished_result, read_result
+from ptd_ext.experiments.reproduce.schedule import start_order
+from ptd_ext.experiments.reproduce.time_left import duration, time_left
+from ptd_ext.experiments.toml import write_config
 
 TRAIN = [sys.executable, "-m", "ptd_ext", "train"]
 
-_POLL = 0.05  # seconds between looks at the processes
+_POLL = 0.05  # seconds between checks for signals
 _STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
-_LAST_LINES = 10  # of a failed cell's log
+_LAST_LINES = 10  # lines of a failed cell's log to print
 
 
-@dataclass
-class Outcome:
-    """How a table's cells ended.
+class _Ended(NamedTuple):
+    """The exit code of a process, the seconds since its start, and where its log starts."""
 
-    Attributes:
-        failed: cells that failed, and why.
-        skipped: cells that another process was running, or that something else stopped.
-        signal: the signal that stopped the table; 0 if it came to its end.
-    """
-
-    failed: dict[Cell, str] = field(default_factory=dict)
-    skipped: dict[Cell, str] = field(default_factory=dict)
-    signal: int = 0
+    code: int
+    seconds: float = 0.0
+    log_start: int = 0
 
 
-@dataclass
-class _Running:
-    cell: Cell
-    process: subprocess.Popen[bytes]
-    slot: int
-    lock: int
-    log: Path
-    log_start: int
-    started: float
+class Pool:
+    """A thread per job, each of which runs one process of `ptd-ext train` at a time.
 
-
-class Workers:
-    """Takes cells from a queue and runs them.
+    A process that crashes affects its own cell only. SIGINT and SIGTERM are passed on, so that
+    every process writes its checkpoint; a second signal kills the processes.
 
     Args:
         table: the folder of the table.
-        configs: of every cell.
-        jobs: processes at a time.
-        threads: of each.
-        gpus: names of GPUs to share out among the processes, as CUDA_VISIBLE_DEVICES has them.
-        grace: seconds that processes get to write a checkpoint when told to stop.
-        tell: is called with every cell that succeeded, its result, the seconds since its process
-            started, and the same of the cells that run.
+        configs: the configuration of every cell.
+        jobs: the number of processes that run at a time.
+        threads: the number of CPU threads of each.
+        gpus: the GPUs to distribute over the jobs, as CUDA_VISIBLE_DEVICES names them.
+        grace: the seconds that processes have for a checkpoint before they are killed.
+
+    Attributes:
+        missing: the cells without a result after :meth:`run`, with the reason.
+        signal: the signal that stopped the pool; 0 if it ran to the end.
     """
 
     def __init__(
@@ -77,139 +66,180 @@ class Workers:
         threads: int = 1,
         gpus: Sequence[str] = (),
         grace: float = 60.0,
-        tell: Callable[[Cell, Result, float, dict[Cell, float]], None],
     ) -> None:
-        self.table, self.configs, self.jobs, self.threads = table, configs, jobs, threads
-        self.gpus, self.grace, self.tell = gpus, grace, tell
-        self._running: list[_Running] = []
-        self._outcome = Outcome()
-        self._signals = 0
+        self.table, self.configs, self.threads, self.grace = table, configs, threads, grace
+        self.missing: dict[Cell, str] = {}
+        self.signal = self._signals = 0
+        self._jobs, self._done = jobs, 0
+        self._took: dict[Cell, float] = {}  # the seconds that finished cells took
+        self._executor = ThreadPoolExecutor(jobs)
+        self._gpus: SimpleQueue[str] = SimpleQueue()  # the GPUs of idle jobs
+        for gpu in islice(cycle(gpus or [""]), jobs):
+            self._gpus.put(gpu)
+        self._futures: dict[Future[_Ended | None], Cell] = {}
+        self._todo: list[Cell] = []
+        self._held: list[Cell] = []  # cells that another process is running
+        self._warm: set[Group | None] = {None}  # groups that need not wait for a warm-up
+        self._lock = threading.Lock()  # guards the two fields below
+        self._running: dict[Cell, tuple[subprocess.Popen[bytes], float]] = {}
+        self._stopping = False
 
-    def run(self, queue: Queue) -> Outcome:
-        """Run all that the queue holds. A cell that fails does not keep the others from running."""
-        with self._told_to_stop():
+    def run(self, done: Mapping[Cell, Result]) -> None:
+        """Run all cells but those that are done; a cell that fails does not stop the others.
+
+        A cell that another process holds is tried again once the other cells have ended.
+
+        Args:
+            done: the results of the finished cells, whose warm-ups are in the cache.
+        """
+        self._done = len(done)
+        self._took = {c: s for c, r in done.items() if (s := r.values.get("seconds")) is not None}
+        self._warm |= {cell.group for cell in done}
+        self._todo = start_order((c for c in self.configs if c not in done), self._warm)
+        with self._noting_signals():
             try:
-                while not self._signals and (queue.waiting or self._running):
-                    while len(self._running) < self.jobs and (cell := queue.take()):
-                        self._start(cell, queue)
-                    self._collect(queue)
-                    if self._running:
-                        time.sleep(_POLL)
+                self._run_all()
             finally:
-                # No process outlives the table, not even after an error here.
-                self._stop(queue)
-        return self._outcome
+                self._stop()
+        for cell in self._held:
+            self.missing[cell] = "another process is running it"
+            print(f"{cell}: skipped, another process is running it", flush=True)
 
-    def _start(self, cell: Cell, queue: Queue) -> None:
-        folder = cell.folder(self.table)
-        folder.mkdir(parents=True, exist_ok=True)
-        # The process inherits the lock and holds it as long as it lives, even if this one is
-        # killed: a second table in the same folder sees that the cell is taken.
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            self._outcome.skipped[cell] = "another process is running it"
-            print(f"{cell}: another process is running it; left alone", flush=True)
-            queue.finish(cell, succeeded=False)
-            return
-        write_config(self.configs[cell], folder / "cell.toml")
-        slot = min(set(range(self.jobs)) - {running.slot for running in self._running})
-        log = folder / "log.txt"
-        with log.open("ab") as output:
-            log_start = output.tell()
-            process = subprocess.Popen(
-                [*TRAIN, *self._arguments(folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self._environment(slot),
-                pass_fds=(lock,),
-                # Its own session: Ctrl-C reaches this process only, which then stops all in order.
-                start_new_session=True,
-            )
-        now = time.monotonic()
-        self._running.append(_Running(cell, process, slot, lock, log, log_start, now))
-
-    def _arguments(self, folder: Path) -> list[str]:
-        config = str(folder / "cell.toml")
-        return [
-            "--config",
-            config,
-            "--out",
-            str(folder),
-            "--resume",
-            "--no-progress",
-            "--no-report",
-        ]
-
-    def _environment(self, slot: int) -> dict[str, str]:
-        changes = {"OMP_NUM_THREADS": str(self.threads)}
-        if self.gpus:
-            changes["CUDA_VISIBLE_DEVICES"] = self.gpus[slot % len(self.gpus)]
-        return {**os.environ, **changes}
-
-    def _collect(self, queue: Queue) -> None:
-        """Note the ends of processes that have ended."""
-        for running in [r for r in self._running if r.process.poll() is not None]:
-            self._running.remove(running)
-            os.close(running.lock)
-            cell, code = running.cell, running.process.returncode
-            folder = cell.folder(self.table)
-            try:
-                result = read_result(folder) if code == 0 else None
-                problem = f"it ended with exit code {code}"
-            except (OSError, ValueError) as error:
-                result, problem = None, str(error)
-            queue.finish(cell, succeeded=result is not None)
-            if result is not None:
-                now = time.monotonic()
-                others = {other.cell: now - other.started for other in self._running}
-                self.tell(cell, result, now - running.started, others)
-            elif code in _STOPPED:
-                self._outcome.skipped[cell] = "it was stopped"
-                if not self._signals:
-                    print(f"{cell}: stopped by a signal; it can be resumed", flush=True)
+    def _run_all(self) -> None:
+        ran = False
+        while not self._signals:
+            while len(self._futures) < self._jobs and (cell := self._next()):
+                self._futures[self._executor.submit(self._train, cell)] = cell
+            if self._futures:
+                ended, _ = wait(self._futures, timeout=_POLL, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    ran |= self._handle(self._futures.pop(future), future.result())
+            elif self._todo or (self._held and ran):  # try again those that were held, and the rest
+                self._todo, self._held, ran = [*self._held, *self._todo], [], False
+                self._warm |= {cell.group for cell in self._todo}
             else:
-                self._outcome.failed[cell] = problem
-                print(f"{cell}: failed, {problem}. The end of {running.log}:", flush=True)
-                print(_last_lines(running.log, running.log_start), flush=True)
+                return
 
-    def _stop(self, queue: Queue) -> None:
-        """Ask the processes to end, wait, and end those that do not."""
-        if not self._running:
-            return
-        print("StopSignals; what runs writes its checkpoint first …", flush=True)
-        self._send(signal.SIGTERM)
+    def _next(self) -> Cell | None:
+        """Take the next cell to start; a group waits for the cell that makes its warm-up."""
+        cold = {cell.group for cell in (*self._futures.values(), *self._held)} - self._warm
+        cell = next((cell for cell in self._todo if cell.group not in cold), None)
+        if cell is not None:
+            self._todo.remove(cell)
+        return cell
+
+    def _train(self, cell: Cell) -> _Ended | None:
+        """Run one cell in the thread of a job; returns None if another process holds the cell."""
+        folder, config = cell.folder(self.table), self.configs[cell]
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("a") as lock, (folder / "log.txt").open("ab") as log:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            if finished_result(folder, config) is not None:
+                return _Ended(0)  # another process has run it since the table was read
+            write_config(config, folder / "cell.toml")
+            where = ["--config", str(folder / "cell.toml"), "--out", str(folder)]
+            gpu, log_start, start = self._gpus.get(), log.tell(), time.monotonic()
+            environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
+            try:
+                with self._lock:
+                    if self._stopping:
+                        return _Ended(-signal.SIGTERM)
+                    process = subprocess.Popen(
+                        [*TRAIN, *where, "--resume", "--no-progress", "--no-report"],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        env=environment | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
+                        # The process inherits the lock and keeps it even if this one is killed.
+                        pass_fds=(lock.fileno(),),
+                        # Ctrl-C reaches this process only, which then stops the others.
+                        start_new_session=True,
+                    )
+                    self._running[cell] = process, start
+                code = process.wait()
+            finally:
+                with self._lock:
+                    self._running.pop(cell, None)
+                self._gpus.put(gpu)
+        return _Ended(code, time.monotonic() - start, log_start)
+
+    def _handle(self, cell: Cell, ended: _Ended | None) -> bool:
+        """Handle the end of a cell; returns whether it was not held."""
+        if ended is None:  # its group waits, because the other process makes the warm-up
+            self._held.append(cell)
+            return False
+        problem = f"exit code {ended.code}"
+        if ended.code == 0:
+            try:
+                result = read_result(cell.folder(self.table))
+            except (OSError, ValueError) as error:
+                problem = str(error)
+            else:
+                self._warm.add(cell.group)
+                self._print_progress(cell, result, ended.seconds)
+                return True
+        if ended.code in _STOPPED:
+            self.missing[cell] = "stopped by a signal"
+            if not self._signals:
+                print(f"{cell}: stopped by a signal; it can be resumed", flush=True)
+        elif ended.code != -signal.SIGKILL or not self._stopping:
+            self.missing[cell] = problem
+            log = cell.folder(self.table) / "log.txt"
+            print(f"{cell}: failed, {problem}. Last lines of {log}:", flush=True)
+            print(_last_lines(log, ended.log_start), flush=True)
+        return True
+
+    def _print_progress(self, cell: Cell, result: Result, seconds: float) -> None:
+        # A resumed run has taken longer than its last process, and a process longer than its run.
+        took = self._took[cell] = max(result.values.get("seconds") or 0.0, seconds)
+        self._done += 1
+        now = time.monotonic()
+        with self._lock:
+            running = {other: now - start for other, (_, start) in self._running.items()}
+        others = (*self._futures.values(), *self._held, *self._todo)
+        waiting = [other for other in others if other not in running]
+        line = f"{result.values['test_accuracy']:.2f} % in {duration(took)}"
+        if remaining := len(waiting) + len(running):
+            left = time_left(self._took, running, waiting, self._jobs)
+            line += f"; {remaining} left, about {duration(left)}"
+        print(f"[{self._done}/{len(self.configs)}] {cell}: {line}", flush=True)
+
+    def _stop(self) -> None:
+        """Stop all processes, also after an error here; kill those that do not end in time."""
+        if self._send(signal.SIGTERM):
+            print("Stopping; running cells are writing their checkpoints …", flush=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + self.grace
-        # A second signal ends all processes at once.
         while self._running and time.monotonic() < deadline and self._signals < 2:
             time.sleep(_POLL)
-            self._collect(queue)
-        self._send(signal.SIGKILL)
-        for running in self._running:
-            running.process.wait()
-            os.close(running.lock)
-            self._outcome.skipped[running.cell] = "it had to be killed"
-            print(f"{running.cell}: had to be killed", flush=True)
-        self._running.clear()
+        for cell in self._send(signal.SIGKILL):
+            print(f"{cell}: killed, because it did not stop", flush=True)
+        self._executor.shutdown(wait=True)
+        for future, cell in self._futures.items():
+            if not future.cancelled() and future.exception() is None:
+                self._handle(cell, future.result())
 
-    def _send(self, number: int) -> None:
-        for running in self._running:
-            # SIGTERM goes to the run, which knows what to do with its own helpers; SIGKILL to them
-            # as well.
+    def _send(self, number: int) -> list[Cell]:
+        """Start no more processes, and send a signal to those that run; returns their cells."""
+        with self._lock:
+            self._stopping = True
+            running = {cell: process for cell, (process, _) in self._running.items()}
+        for process in running.values():
             with contextlib.suppress(ProcessLookupError):
-                if number == signal.SIGKILL:
-                    os.killpg(running.process.pid, number)
+                if number == signal.SIGKILL:  # its own child processes as well
+                    os.killpg(process.pid, number)
                 else:
-                    running.process.send_signal(number)
+                    process.send_signal(number)
+        return list(running)
 
     @contextlib.contextmanager
-    def _told_to_stop(self) -> Iterator[None]:
+    def _noting_signals(self) -> Iterator[None]:
         def note(number: int, frame: object) -> None:
             self._signals += 1
-            self._outcome.signal = self._outcome.signal or number
+            self.signal = self.signal or number
 
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -223,4 +253,4 @@ def _last_lines(log: Path, start: int) -> str:
     with log.open("rb") as file:
         file.seek(start)
         lines = file.read().decode(errors="replace").splitlines()
-    return "\n".join(f"    {line}" for line in lines[-_LAST_LINES:]) or "    (nothing was written)"
+    return "\n".join(f"    {line}" for line in lines[-_LAST_LINES:]) or "    (the log is empty)"

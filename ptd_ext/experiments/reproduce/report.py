@@ -2,66 +2,61 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
-from ptd_ext.train.methods.registry import ABLATION_METHODS
-from ptd_ext.train.reproduce import plot
-from ptd_ext.train.reproduce.csv_rows import ablation_csv, accuracy_csv
-from ptd_ext.train.reproduce.results import Results, read_results
-from ptd_ext.train.reproduce.tables import ablation_markdown, accuracy_markdown
+from ptd_ext.experiments.reproduce import plot
+from ptd_ext.experiments.reproduce.csv_rows import ablation_csv, accuracy_csv
+from ptd_ext.experiments.reproduce.results import Results, read_results
+from ptd_ext.experiments.reproduce.tables import ablation_markdown, accuracy_markdown
 from ptd_ext.utils.atomic_files import atomic_file, remove_leftovers, write_text
-
-__all__ = ["report_ablation", "report_accuracy"]
-
-
-def report_accuracy(table: Path) -> bool:
-    """Print and write the accuracy tables of all data sets in `table`; false if it has none."""
-    results = _read(table).where(parts=None)
-    if not results:
-        print(f"There are no results in {table} yet.")
-        return False
-    markdown, figure = accuracy_markdown(results), plot.accuracy_figure
-    return _write(table, "Accuracy", markdown, accuracy_csv(results), figure, results)
+from ptd_ext.utils.claimed_folders import LOCK
 
 
-def report_ablation(table: Path) -> bool:
-    """Do the same for the ablation, in a folder of its own below `table`."""
-    found = _read(table)
-    studied = {(r.cell.data, r.cell.rate) for r in found if r.cell.parts is not None}
-    # Runs of PTD without a given R belong to the accuracy table only; those of one matrix to both.
-    results = Results(
+def report(table: Path, *, ablation: bool = False) -> bool:
+    """Print and write the tables of the results in `table`; returns whether there are any.
+
+    The accuracy tables of all data sets are written to `table`, those of the ablation to
+    `table`/ablation.
+    """
+    if table.is_dir():
+        with (table / LOCK).open("a") as lock:
+            # If several processes share a table, the last to finish writes the results of all.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            results, problems = read_results(table)
+            print("".join(f"{problem}\n" for problem in problems), end="")
+            results = _ablation(results) if ablation else results.where(n_parts=None)
+            if results:
+                _write(table, results, ablation)
+                return True
+    print(f"There are no results{' of an ablation' if ablation else ''} in {table} yet.")
+    return False
+
+
+def _ablation(results: Results) -> Results:
+    """The results of the ablation; it shares methods without parts with the accuracy tables."""
+    studied = {(r.cell.data, r.cell.rate) for r in results if r.cell.n_parts is not None}
+    return Results(
         result
-        for result in found
+        for result in results
         if (result.cell.data, result.cell.rate) in studied
-        and result.cell.method in ABLATION_METHODS
-        and result.cell.entry.has_parts == (result.cell.parts is not None)
+        and result.cell.entry.ablation
+        and result.cell.entry.has_parts == (result.cell.n_parts is not None)
     )
-    if not results:
-        print(f"There are no results of an ablation in {table} yet.")
-        return False
-    markdown, figure = ablation_markdown(results), plot.ablation_figure
-    folder = table / "ablation"
-    return _write(folder, "Number of parts", markdown, ablation_csv(results), figure, results)
 
 
-def _read(table: Path) -> Results:
-    results, problems = read_results(table)
-    for problem in problems:
-        print(problem)
-    return results
-
-
-def _write(
-    folder: Path, title: str, markdown: str, rows: str, figure: plot.Drawing, results: Results
-) -> bool:
+def _write(table: Path, results: Results, ablation: bool) -> None:
+    title, folder = ("Number of parts", table / "ablation") if ablation else ("Accuracy", table)
+    markdown = ablation_markdown(results) if ablation else accuracy_markdown(results)
     print(f"\n{markdown}")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     remove_leftovers(folder)
     write_text(folder / "table.md", f"# {title}\n\n{markdown}")
-    write_text(folder / "table.csv", rows)
+    write_text(folder / "table.csv", ablation_csv(results) if ablation else accuracy_csv(results))
     written = "table.md and table.csv"
+    draw = plot.ablation_figure if ablation else plot.accuracy_figure
     try:
-        image = plot.png(figure(results))
+        image = plot.png(draw(results))
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
@@ -71,4 +66,3 @@ def _write(
             Path(temporary).write_bytes(image)
         written = "table.md, table.csv and table.png"
     print(f"Written to {folder}: {written}.")
-    return True

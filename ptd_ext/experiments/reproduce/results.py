@@ -1,4 +1,4 @@
-"""The results in a table's folder, and what they have in common."""
+"""Reads the results in the folder of a table."""
 
 from __future__ import annotations
 
@@ -8,81 +8,112 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.config.toml import read_config
-from ptd_ext.train.methods.registry import METHODS
-from ptd_ext.train.reproduce.grid import DATA_SETS, Cell, only_where
-from ptd_ext.train.reproduce.statistics import Summary, summarise
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.experiments.reproduce import published
+from ptd_ext.experiments.reproduce.grid import Cell, differences, only_where, table_sizes
+from ptd_ext.experiments.reproduce.statistics import Summary, p_value, summarise
+from ptd_ext.experiments.toml import read_config
 from ptd_ext.utils.bounded_files import read_json
 
-__all__ = ["Result", "Results", "read_result", "read_results"]
+REFERENCE = "PTD-R-V"  # the method that the paper compares with each baseline
+
+# By method, then by noise rate or R: our mean, and the published one if there is one.
+Means = dict[str, dict[Any, tuple[Summary, Summary | None]]]
+
+
+class OtherSettingsError(ValueError):
+    """A cell was run with other settings than those that are asked for now."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One result.json, with what identifies its run.
+    """The result of one cell.
 
     Attributes:
-        cell: the run.
-        values: of the file.
-        config: what the run was told (cell.toml).
-        settings: what it made of that (settings.toml); empty if the file is missing.
+        cell: the cell.
+        values: the values of result.json.
+        config: the settings given to the run (cell.toml).
     """
 
     cell: Cell
     values: dict[str, Any]
     config: dict[str, Any]
-    settings: dict[str, Any]
-
-    @property
-    def accuracy(self) -> float:
-        """The accuracy on clean test data in per cent, at the epoch that validation selects."""
-        return float(self.values["test_accuracy"])
-
-    @property
-    def error(self) -> float | None:
-        """Mean ‖p − T(x)_y‖₁, if the noise is known and the method has a T."""
-        return self.values.get("approximation_error")
 
 
 class Results(list[Result]):
-    """Some results; every method keeps the order that it has in the tables."""
+    """A list of results."""
 
     def where(self, **fields: Any) -> Results:
         """The results whose cells have these values."""
         return Results(r for r in self if all(getattr(r.cell, k) == v for k, v in fields.items()))
 
     def distinct(self, name: str) -> list[Any]:
-        """The values of a field of the cells, in order."""
+        """The values of a field of the cells, in the order of the tables."""
         found = {getattr(result.cell, name) for result in self}
-        orders = {"method": list(METHODS), "data": list(DATA_SETS)}
+        orders = {"method": list(METHODS), "data": list(table_sizes())}
         if name in orders:
             return sorted(found, key=orders[name].index)
         return sorted(found, key=lambda value: -math.inf if value is None else value)
 
-    def accuracy(self) -> Summary:
-        """Over the seeds."""
-        return summarise([result.accuracy for result in self])
+    def summary(self, name: str) -> Summary:
+        """Mean and deviation of a value of result.json, over the runs that have it."""
+        return summarise([v for r in self if (v := r.values.get(name)) is not None])
 
-    def error(self) -> Summary:
-        """Over the seeds that have one."""
-        return summarise([result.error for result in self if result.error is not None])
+    def over_rates(self) -> Means:
+        """The accuracies by method and noise rate, for the results of one data set."""
+        data, rates = self[0].cell.data, self.distinct("rate")
+        return {
+            method: {
+                rate: (
+                    self.where(method=method, rate=rate).summary("test_accuracy"),
+                    published.accuracy(data, method, rate),
+                )
+                for rate in rates
+            }
+            for method in self.distinct("method")
+        }
 
-    def mean(self, name: str) -> float | None:
-        """Summarise a number of the result files, over those that have it."""
-        values = [v for r in self if (v := r.values.get(name)) is not None]
-        return summarise(values).mean if values else None
+    def over_parts(self, measure: str) -> Means:
+        """A measure by method and R, for the results of one data set and noise rate.
+
+        Methods with one matrix have the same mean for every R.
+        """
+        data, rate = self[0].cell.data, self[0].cell.rate
+        numbers = [number for number in self.distinct("n_parts") if number is not None]
+        means: Means = {}
+        for method in self.distinct("method"):
+            some, has_parts = self.where(method=method), METHODS[method].has_parts
+            means[method] = {
+                number: (
+                    some.where(n_parts=number if has_parts else None).summary(measure),
+                    published.ablation(measure, data, method, rate, number),
+                )
+                for number in numbers
+            }
+        return means
+
+    def significance(self, method: str, rate: float | None) -> float:
+        """The p-value of PTD-R-V against a method, for the results of one data set."""
+        first, second = (
+            [result.values["test_accuracy"] for result in self.where(method=name, rate=rate)]
+            for name in (REFERENCE, method)
+        )
+        return p_value(first, second)
 
     def about(self) -> str:
-        """A line on what was run: preset, network, samples, versions."""
-        size = _several(_size(result) for result in self)
-        what = [
-            f"preset {_several(_setting(result, 'preset') for result in self)}",
-            f"network {_several(_setting(result, 'network') for result in self)}",
-            f"{size} training samples",
-            f"ptd_ext {_several(result.values.get('version') for result in self)}",
-            f"torch {_several(result.values.get('torch') for result in self)}",
-        ]
-        return " · ".join(what)
+        """One line with preset, network, number of samples and versions."""
+        size = _several(
+            f"{result.values.get('train_samples') or table_sizes()[result.cell.data]:,}"
+            for result in self
+        )
+        names = ("preset", "network", "version", "torch")
+        preset, network, version, torch = (
+            _several(result.values.get(name) for result in self) for name in names
+        )
+        return (
+            f"preset {preset} · network {network} · {size} training samples · "
+            f"ptd_ext {version} · torch {torch}"
+        )
 
     def mixed(self) -> list[str]:
         """Settings in which the cells differ beyond data, rate, method, R and seed."""
@@ -92,7 +123,8 @@ class Results(list[Result]):
             several = _several(
                 result.config.get(name, "the default")
                 for result in self
-                if name != "parts" or (result.cell.entry.has_parts and result.cell.parts is None)
+                if name != "n_parts"
+                or (result.cell.entry.has_parts and result.cell.n_parts is None)
             )
             if " and " in several and not only_where(name):
                 found.append(f"{name} is {several}")
@@ -113,47 +145,49 @@ def read_result(folder: Path) -> Result:
     accuracy = values.get("test_accuracy")
     if not isinstance(accuracy, (int, float)) or not math.isfinite(accuracy):
         raise ValueError(f"{path} has no test accuracy")
-    cell, settings = folder / "cell.toml", folder / "settings.toml"
-    return Result(
-        Cell.of_folder(folder),
-        values,
-        read_config(cell) if cell.exists() else {},
-        read_config(settings) if settings.exists() else {},
-    )
+    cell = Cell.of_folder(folder)
+    if cell.method not in METHODS:
+        raise ValueError(f"{path} is the result of {cell.method}, which is not a method")
+    config = folder / "cell.toml"
+    return Result(cell, values, read_config(config) if config.exists() else {})
+
+
+def finished_result(folder: Path, config: dict[str, Any]) -> Result | None:
+    """Return the result of a finished cell; None if it must be run.
+
+    Raises:
+        OtherSettingsError: if the folder holds a run with other settings.
+    """
+    before = folder / "cell.toml"
+    if before.exists() and (found := differences(read_config(before), config)):
+        raise OtherSettingsError(f"{folder} was run with {', '.join(found)}.")
+    try:
+        return read_result(folder)
+    except ValueError:
+        return None  # a damaged one is reported by the run itself
 
 
 def read_results(table: Path) -> tuple[Results, list[str]]:
-    """All results in a table's folder, the ablation's too, and what was wrong with others."""
+    """Read all results in the folder of a table; returns them and the problems with other files."""
     results, problems = Results(), []
-    for data in DATA_SETS:
-        folder = table / data
+    data, methods = list(table_sizes()), list(METHODS)
+    for name in data:
+        folder = table / name
         for path in (*folder.glob("*/*/*/result.json"), *folder.glob("*/*/parts-*/*/result.json")):
             try:
                 results.append(read_result(path.parent))
             except ValueError as error:
                 problems.append(f"{error}; left out.")
-    results.sort(key=lambda result: _order(result.cell))
-    return results, sorted(problems)
 
+    def order(result: Result) -> tuple[float, ...]:
+        c = result.cell
+        place = data.index(c.data), c.rate or 0, methods.index(c.method)
+        return (*place, c.n_parts or 0, c.seed)
 
-def _order(cell: Cell) -> tuple[Any, ...]:
-    places = list(DATA_SETS).index(cell.data), list(METHODS).index(cell.method)
-    return places[0], cell.rate or 0, places[1], cell.parts or 0, cell.seed
-
-
-def _setting(result: Result, name: str) -> Any:
-    for source in (result.values, result.settings, result.config):
-        if source.get(name) is not None:
-            return source[name]
-    return None
-
-
-def _size(result: Result) -> str:
-    size = result.values.get("train_samples") or result.settings.get("data_limit")
-    return f"{size or DATA_SETS[result.cell.data]:,}"
+    return Results(sorted(results, key=order)), sorted(problems)
 
 
 def _several(values: Iterable[Any]) -> str:
-    """A value that all share, or all that there are."""
+    """Join the distinct values."""
     shown = ("unknown" if value is None else str(value) for value in values)
     return " and ".join(dict.fromkeys(shown))

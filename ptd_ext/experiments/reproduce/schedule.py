@@ -1,55 +1,57 @@
-"""The order of the cells: a shared warm-up is made once, and long runs do not come last."""
+"""The order in which cells start, and their division among machines.
+
+Cells of the same data set, noise rate and seed whose method warms up share one warmed-up network.
+The first of such a group to run writes it to the cache, and the others wait for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Sequence
 
-from ptd_ext.train.reproduce.grid import Cell
-
-__all__ = ["Queue"]
+from ptd_ext.experiments.reproduce.grid import Cell, Group
 
 
-class Queue:
-    """Cells that wait, given out one by one.
+def start_order(cells: Iterable[Cell], warm: Iterable[Group | None] = ()) -> list[Cell]:
+    """Order the cells for their start.
 
-    Cells of the same data, rate and seed that warm up share a network. The first of them makes it,
-    and the others wait until that one has finished: two workers never compute the same warm-up.
-    Cells that do not warm up wait for nothing.
+    The first cell of each group starts first, because others wait for it. The rest start in
+    descending order of cost, so that no long run is left for the end.
 
     Args:
-        cells: to be run.
-        finished: cells done before, whose warmed-up networks are there already.
+        cells: the cells to run.
+        warm: the groups whose warm-up is in the cache.
     """
+    known = {None, *warm}
+    first: list[Cell] = []
+    others: list[Cell] = []
+    for cell in sorted(cells, key=lambda cell: -cell.entry.cost):
+        (others if cell.group in known else first).append(cell)
+        known.add(cell.group)
+    return [*first, *others]
 
-    def __init__(self, cells: Iterable[Cell], finished: Iterable[Cell] = ()) -> None:
-        self._open = {cell.group for cell in finished if cell.entry.warms_up}
-        self._opening: set[tuple[str, float | None, int]] = set()
-        # Longest first keeps all workers busy to the end. What opens a group goes before that, as
-        # others wait for it; the sort is stable, so that ties keep the order of the table.
-        longest = sorted(cells, key=lambda cell: -cell.entry.cost)
-        openers: dict[tuple[str, float | None, int], Cell] = {}
-        for cell in longest:
-            if cell.entry.warms_up and cell.group not in self._open:
-                openers.setdefault(cell.group, cell)
-        first = set(openers.values())
-        self.waiting = [*openers.values(), *(cell for cell in longest if cell not in first)]
 
-    def take(self) -> Cell | None:
-        """The next cell that may start now, if there is one."""
-        for cell in self.waiting:
-            if not cell.entry.warms_up or cell.group in self._open:
-                break
-            if cell.group not in self._opening:
-                self._opening.add(cell.group)
-                break
-        else:
-            return None
-        self.waiting.remove(cell)
-        return cell
+def shard(cells: Sequence[Cell], index: int, count: int) -> list[Cell]:
+    """Return the cells of one shard, in the order of the table.
 
-    def finish(self, cell: Cell, succeeded: bool) -> None:
-        """Say that a cell has ended. If it failed, the next of its group makes the warm-up."""
-        if cell.entry.warms_up:
-            self._opening.discard(cell.group)
-            if succeeded:
-                self._open.add(cell.group)
+    The division depends on the cells and on `count` only, so that processes need not communicate.
+    Each warm-up group is in one shard. Units go to the shard with the least cost so far, the most
+    expensive unit first.
+
+    Args:
+        cells: all cells of the table.
+        index: the number of the shard, from 1 to `count`.
+        count: the number of shards.
+    """
+    units: dict[Group | Cell, list[Cell]] = {}
+    for cell in cells:
+        units.setdefault(cell.group or cell, []).append(cell)
+    costs = [(sum(cell.entry.cost for cell in unit), unit) for unit in units.values()]
+    loads = [(0.0, number) for number in range(1, count + 1)]
+    mine: set[Cell] = set()
+    for cost, unit in sorted(costs, key=lambda pair: -pair[0]):
+        load, number = heapq.heappop(loads)
+        heapq.heappush(loads, (load + cost, number))
+        if number == index:
+            mine.update(unit)
+    return [cell for cell in cells if cell in mine]

@@ -1,34 +1,28 @@
-"""The reports as Markdown."""
+"""The tables as Markdown."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ptd_ext.train.methods.registry import METHODS
-from ptd_ext.train.reproduce import published
-from ptd_ext.train.reproduce.csv_rows import REFERENCE, significance_of
-from ptd_ext.train.reproduce.formatting import beside, markdown_table, p_text
-from ptd_ext.train.reproduce.grid import label
-from ptd_ext.train.reproduce.results import Results
-from ptd_ext.train.reproduce.statistics import Summary
-
-__all__ = ["ablation_markdown", "accuracy_markdown"]
-
-_NOT_IN_PAPER = "† not in the paper."
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.experiments.reproduce import published
+from ptd_ext.experiments.reproduce.grid import label
+from ptd_ext.experiments.reproduce.results import REFERENCE, Means, Results
+from ptd_ext.experiments.reproduce.statistics import Summary
 
 
 def accuracy_markdown(results: Results) -> str:
-    """A section for every data set: the accuracies, then the significance test."""
+    """A section per data set, with the accuracies and the significance test."""
     return "\n".join(
         _accuracy_section(data, results.where(data=data)) for data in results.distinct("data")
     )
 
 
 def ablation_markdown(results: Results) -> str:
-    """A section for every data set and rate: approximation error and accuracy over R."""
+    """A section per data set and rate, with approximation error and accuracy over R."""
     return "\n".join(
         _ablation_section(data, rate, results.where(data=data, rate=rate))
         for data in results.distinct("data")
@@ -36,25 +30,45 @@ def ablation_markdown(results: Results) -> str:
     )
 
 
+def beside(
+    ours: Summary, printed: Summary | None, *, usual: int, best: bool = False, digits: int = 2
+) -> str:
+    """Format `ours (published)`, with a dash for a missing mean and an unusual number of runs."""
+    text = "–"
+    if ours.count:
+        text = f"**{ours.text(digits)}**" if best else ours.text(digits)
+        text += f" n = {ours.count}" if ours.count != usual else ""
+    return f"{text} ({printed.text(digits)})" if printed else text
+
+
+def p_text(value: float) -> str:
+    """Format a p-value; NaN, for a test that is not possible, becomes a dash."""
+    if math.isnan(value):
+        return "–"
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Make a Markdown table with aligned columns, which is readable as plain text."""
+    lines = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    padded = (map(str.ljust, line, widths) for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in padded)
+
+
 def _accuracy_section(data: str, results: Results) -> str:
-    rates, methods = results.distinct("rate"), results.distinct("method")
-    usual = _usual(results)
-    table = {(m, r): results.where(method=m, rate=r).accuracy() for m in methods for r in rates}
-    best = {rate: _best([table[method, rate] for method in methods], max) for rate in rates}
-
-    def entry(method: str, rate: float | None) -> str:
-        ours, printed = table[method, rate], published.accuracy(data, method, rate)
-        return beside(ours, printed, usual=usual, best=ours.mean == best[rate])
-
-    rows = [[label(method), *(entry(method, rate) for rate in rates)] for method in methods]
-    realised = [results.where(rate=rate).mean("realised_rate") for rate in rates]
-    if any(share is not None for share in realised):
-        shares = ("–" if share is None else f"{100 * share:.1f} %" for share in realised)
+    rates, usual = results.distinct("rate"), _usual(results)
+    entries = _entries(results.over_rates(), max, usual)
+    rows = [[label(method), *by_rate.values()] for method, by_rate in entries.items()]
+    realised = [results.where(rate=rate).summary("realised_rate") for rate in rates]
+    if any(share.count for share in realised):
+        shares = (f"{100 * share.mean:.1f} %" if share.count else "–" for share in realised)
         rows.append(["wrong labels, realised", *shares])
     meaning = (
         f"Clean test accuracy in per cent, ours (published): mean ± standard deviation (ddof = 1) "
-        f"over {_seeds(usual)}, at the epoch chosen on noisy validation data. Bold: our best of "
-        "a column."
+        f"over {_seeds(usual)}, at the epoch chosen on noisy validation data. Bold: our best in "
+        "each column."
     )
     return "\n".join(
         [
@@ -67,18 +81,18 @@ def _accuracy_section(data: str, results: Results) -> str:
 
 
 def _significance(data: str, results: Results, rates: list[float | None]) -> list[str]:
-    """The p-values, where PTD-R-V and a baseline have two seeds each."""
-    baselines = [m for m in results.distinct("method") if not METHODS[m].has_parts]
+    """The p-values; empty unless PTD-R-V and a baseline have two seeds each."""
     rows, tested = [], False
-    for method in baselines:
+    for method in (m for m in results.distinct("method") if not METHODS[m].has_parts):
         row = [label(method)]
         for rate in rates:
-            some = results.where(method=method, rate=rate)
-            found = significance_of(results, some) if some else None
-            p = math.nan if found is None else found
+            p = results.significance(method, rate)
+            reference, ours = (
+                results.where(method=name, rate=rate).summary("test_accuracy").mean
+                for name in (REFERENCE, method)
+            )
             tested = tested or not math.isnan(p)
-            reference = results.where(method=REFERENCE, rate=rate).accuracy()
-            worse = " ▼" if not math.isnan(p) and reference.mean < some.accuracy().mean else ""
+            worse = " ▼" if not math.isnan(p) and reference < ours else ""
             printed = published.significance(data, method, rate)
             row.append(p_text(p) + worse + ("" if printed is None else f" ({printed:.4f})"))
         rows.append(row)
@@ -95,78 +109,66 @@ def _significance(data: str, results: Results, rates: list[float | None]) -> lis
 
 def _ablation_section(data: str, rate: float | None, results: Results) -> str:
     usual = _usual(results)
-    errors = _over_parts(
-        results, data, rate, "approximation_error", Results.error, min, digits=3, usual=usual
-    )
-    accuracies = _over_parts(results, data, rate, "accuracy", Results.accuracy, max, usual=usual)
     meaning = (
         f"Ours (published): mean ± standard deviation (ddof = 1) over {_seeds(usual)}. Bold: our "
-        "best of a row. Methods of one matrix do not depend on R. The paper calls Forward's matrix "
-        "Class-dependent, and that of PTD-F and PTD-R, which is the same, PTD."
+        "best in each row. Methods with one matrix do not depend on R. The paper calls the matrix "
+        "of Forward Class-dependent, and T(x) of PTD-F and PTD-R, which is the same, PTD."
     )
     title = data if rate is None else f"{data}, {_rate(rate)} noise"
+    errors = _entries(results.over_parts("approximation_error"), min, usual, digits=3)
     return "\n".join(
         [
             f"## {title}\n",
             *_preface(results, meaning),
             "Approximation error, the mean of ‖p − T(x)_y‖₁.\n",
-            errors or "No run has one: the true noise must be known.\n",
+            _over_parts(errors) if errors else "Not available: it needs the true noise.\n",
             "Clean test accuracy in per cent.\n",
-            accuracies,
+            _over_parts(_entries(results.over_parts("test_accuracy"), max, usual)),
         ]
     )
 
 
-def _over_parts(
-    results: Results,
-    data: str,
-    rate: float | None,
-    measure: str,
-    summary: Callable[[Results], Summary],
-    better: Callable[[list[float]], float],
-    *,
-    usual: int,
-    digits: int = 2,
-) -> str:
-    """R in the rows and methods in the columns, like Tables 7 and 8; empty if no run has any."""
-    methods = [m for m in results.distinct("method") if summary(results.where(method=m)).count]
-    if not methods:
-        return ""
-    rows = []
-    for parts in [p for p in results.distinct("parts") if p is not None]:
-        ours = {}
-        for method in methods:
-            number = parts if METHODS[method].has_parts else None
-            ours[method] = summary(results.where(method=method, parts=number))
-        best = _best(list(ours.values()), better)
-        row = [f"R = {parts}"]
-        for method, value in ours.items():
-            printed = published.ablation(measure, data, method, rate, parts)
-            bold = value.mean == best
-            row.append(beside(value, printed, usual=usual, best=bold, digits=digits))
-        rows.append(row)
-    return markdown_table(["", *map(label, methods)], rows)
+def _over_parts(entries: dict[str, dict[Any, str]]) -> str:
+    """A table like Tables 7 and 8, R by method."""
+    numbers = next(iter(entries.values()))
+    rows = [[f"R = {n}", *(by_parts[n] for by_parts in entries.values())] for n in numbers]
+    return markdown_table(["", *map(label, entries)], rows)
+
+
+def _entries(
+    means: Means, better: Callable[..., float], usual: int, digits: int = 2
+) -> dict[str, dict[Any, str]]:
+    """Format `ours (published)`, with our best at each rate or R in bold.
+
+    Methods without any mean of ours are left out.
+    """
+    best: dict[Any, float] = {}
+    for by in means.values():
+        best |= {at: better(best.get(at, o.mean), o.mean) for at, (o, _) in by.items() if o.count}
+    return {
+        method: {
+            at: beside(ours, printed, usual=usual, best=ours.mean == best.get(at), digits=digits)
+            for at, (ours, printed) in by.items()
+        }
+        for method, by in means.items()
+        if any(ours.count for ours, _ in by.values())
+    }
 
 
 def _preface(results: Results, meaning: str) -> list[str]:
     lines = [f"{results.about()}\n", f"{meaning}\n"]
     if mixed := results.mixed():
-        lines.append(f"Not all cells were run alike: {'; '.join(mixed)}.\n")
+        lines.append(f"Cells differ in their settings: {'; '.join(mixed)}.\n")
     if any(not METHODS[method].published for method in results.distinct("method")):
-        lines.append(f"{_NOT_IN_PAPER}\n")
+        lines.append("† not in the paper.\n")
     return lines
 
 
 def _usual(results: Results) -> int:
-    """The number of seeds that most means have; the larger one if two are as common."""
+    """The most common number of seeds; the largest of several."""
     cells = (result.cell for result in results)
-    counts = Counter(Counter((c.rate, c.method, c.parts) for c in cells).values())
+    counts = Counter(Counter((c.rate, c.method, c.n_parts) for c in cells).values())
     return max(counts, key=lambda count: (counts[count], count))
-
-
-def _best(summaries: list[Summary], better: Callable[[list[float]], Any]) -> float:
-    means = [summary.mean for summary in summaries if summary.count]
-    return better(means) if means else math.nan
 
 
 def _rate(rate: float | None) -> str:

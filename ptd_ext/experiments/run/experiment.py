@@ -3,120 +3,202 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from ptd_ext._C import build_info
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.config.toml import write_settings
-from ptd_ext.train.data.problem import Problem, load_problem
-from ptd_ext.train.engine.experiment_folder import check_folder, read_finished
-from ptd_ext.train.engine.label_report import write_label_report
-from ptd_ext.train.engine.logger import Log
-from ptd_ext.train.engine.placement import Placement
-from ptd_ext.train.engine.trained_model import MODEL, TRANSITION, part_transition, write_model
-from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.engine.model.fit import fit
+from ptd_ext.engine.model.fitted_model import FittedModel
+from ptd_ext.engine.rows.labels import GivenLabels, array_of
+from ptd_ext.engine.stage.evaluate import accuracy
+from ptd_ext.engine.stage.logger import Log
+from ptd_ext.engine.training.placement import Placement
+from ptd_ext.experiments.datasets.problem import CleanReference, Problem, load_problem
+from ptd_ext.experiments.run.candidates import common_settings
+from ptd_ext.experiments.run.experiment_folder import (
+    CHECKSUMS,
+    check_folder,
+    checksums,
+    read_finished,
+)
+from ptd_ext.experiments.run.sample_views import show_source
+from ptd_ext.experiments.run.trained_run import ISSUES, MODEL, REPORT, RESULT, SETTINGS, TABLE
+from ptd_ext.experiments.settings import ExperimentSettings
+from ptd_ext.experiments.toml import write_config
+from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.judging import judge_labels
+from ptd_ext.transition.metrics import approximation_error
 from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.claimed_folders import claim
-from ptd_ext.utils.threads import using
 
-__all__ = ["train"]
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as NumPy and pandas write them
 
 
 def train(
-    settings: Settings,
+    settings: ExperimentSettings | Sequence[ExperimentSettings],
     out: Path,
     place: Placement,
+    problem: Problem | None = None,
     *,
     resume: bool = False,
-    problem: Problem | None = None,
 ) -> dict[str, Any]:
     """Train in a folder; returns the content of its `result.json`. A finished one is not repeated.
 
     Args:
-        settings: the settings of the experiment.
-        out: its folder. With `resume` it may hold an experiment of the same settings.
+        settings: the settings of the experiment. Several differ in their network only, and those
+            networks are kept that explain held-out labels best.
+        out: the folder. With `resume` it may hold an experiment of the same settings.
         place: the device and the processes.
+        problem: the data that the settings name, if they are loaded already.
         resume: continue from the checkpoint in the folder, if there is one. The result of a
             finished experiment is returned if it was on the same data.
-        problem: the data that the settings name, if they are loaded already.
     """
-    check_folder(settings, out, resume)
-    finished, ranks = out / "result.json", place.ranks
-    problem = load_problem(settings) if problem is None else problem
-    result = read_finished(finished, problem)
-    if result is not None:
-        return result
-    with claim(out, ranks):
-        if ranks.first:
-            # Another process may have used the folder between the check above and the claim.
+    candidates = [settings] if isinstance(settings, ExperimentSettings) else list(settings)
+    problem = load_problem(candidates[0]) if problem is None else problem
+    settings = ExperimentSettings(**common_settings(candidates))
+    if (out / RESULT).exists():  # only read, so that the folder need not be writable
+        check_folder(settings, out, resume)
+        return read_finished(out / RESULT, problem)
+    with claim(out, place.ranks):
+        if place.ranks.first:
             check_folder(settings, out, resume)
-        if (result := read_finished(finished, problem)) is None:
-            result = _train(settings, out, place, resume, problem)
-            if ranks.first:
-                # The result is written last, so that everything else is there once it is.
-                write_text(finished, json.dumps(result, indent=2) + "\n")
-        ranks.wait()
+        if (out / RESULT).exists():  # another process has just finished it
+            result = read_finished(out / RESULT, problem)
+        else:
+            result = _train(settings, candidates, out, place, problem, resume)
+        place.ranks.wait()
     return result
 
 
+def class_values(names: Sequence[str]) -> NDArray[Any]:
+    """The classes as labels: integers where all names are those of integers, else the names."""
+    integers = all(_INTEGER.fullmatch(name) for name in names)
+    return array_of([int(name) for name in names] if integers else names)
+
+
 def _train(
-    settings: Settings, out: Path, place: Placement, resume: bool, problem: Problem
+    settings: ExperimentSettings,
+    candidates: Sequence[ExperimentSettings],
+    out: Path,
+    place: Placement,
+    problem: Problem,
+    resume: bool,
 ) -> dict[str, Any]:
-    ranks = place.ranks
+    first = place.ranks.first
     log = Log(
-        quiet=not ranks.first,
+        quiet=not first,
         progress=settings.progress,
         validation=problem.validation_name,
         test=problem.test_name,
     )
-    trainer = Trainer(settings, problem, place.device, out=out, ranks=ranks, log=log)
-    # Nothing is written before all checks have passed.
-    if ranks.first:
-        if not (out / "settings.toml").exists():
-            write_settings(settings, out / "settings.toml")
-        log.open(out, tensorboard=settings.tensorboard)
-    log.say(_introduction(settings, problem, place))
-    with using(settings.threads or trainer.worthwhile_threads()):
-        try:
-            found = trainer.train(resume=resume)
-        finally:
-            log.close()
-        _write_results(trainer, settings, out)
-    return {**_about(settings), **found, "fingerprint": trainer.fingerprint}
+
+    def begin() -> None:
+        """Write the settings, once all checks have passed."""
+        if first and not (out / SETTINGS).exists():
+            write_config(common_settings(candidates), out / SETTINGS)
+        log.info(_introduction(candidates, problem, place))
+
+    model = fit(
+        problem.data,
+        [each.for_training(problem.known_rate) for each in candidates],
+        class_values(problem.data.class_names),
+        place,
+        out=out,
+        resume=resume,
+        log=log,
+        observer=CleanReference(problem),
+        begin=begin,
+    )
+    result = _result(settings, problem, model)
+    found = _judge(problem, model, place, result) if model.has_transition else None
+    if not first:
+        return result
+    model.to("cpu").save(out / MODEL)
+    files = [SETTINGS, MODEL]
+    if found is not None:
+        found.to_csv(out / TABLE)
+        found.save(out / ISSUES)
+        if settings.report:
+            title = f"Labels of {problem.name}, judged by {settings.method}"
+            found.report(out / REPORT, title=title)
+        log.info(str(found))
+        files.append(ISSUES)
+    result[CHECKSUMS] = checksums(out, files)
+    # The result is written last, so that everything else is there once it is.
+    write_text(out / RESULT, json.dumps(result, indent=2) + "\n")
+    return result
 
 
-def _write_results(trainer: Trainer, settings: Settings, out: Path) -> None:
-    """Write the best network as a state dict and for `load_run`, T(x), and the labels judged."""
-    trainer.write_tensors("network.pt", trainer.best.network)
-    if trainer.ranks.first:
-        write_model(trainer, out / MODEL)
-    estimate = trainer.outputs.transition
-    if estimate is None:
-        return
-    write_label_report(trainer, out)
-    if trainer.ranks.first:
-        about = {"method": settings.method, "data": settings.dataset, "seed": settings.seed}
-        part_transition(estimate, about).save(out / TRANSITION)
+def _judge(
+    problem: Problem, model: FittedModel, place: Placement, result: dict[str, Any]
+) -> LabelIssues:
+    """Judge the labels of the source rows; ranks share the work."""
+    source = problem.source
+    codes = torch.cat([labels.cpu() for labels in source.labels]).numpy()
+    return judge_labels(
+        model,
+        source.inputs,
+        GivenLabels(codes, model.classes),
+        order=source.order(),
+        ids=source.all_ids(),
+        facts={f"{problem.test_name} accuracy": f"{result['test_accuracy']:.1f}%"},
+        sample=show_source(source),
+        ranks=place.ranks,
+    )
 
 
-def _about(settings: Settings) -> dict[str, Any]:
-    names = ("method", "seed", "preset", "network", "parts", "epochs")
-    words = {"data": settings.dataset, **{name: getattr(settings, name) for name in names}}
-    return {**words, "version": build_info()["version"], "torch": torch.__version__}
+@torch.no_grad()
+def _result(settings: ExperimentSettings, problem: Problem, model: FittedModel) -> dict[str, Any]:
+    outcome = model.outcome
+    assert outcome is not None
+    test = outcome.best.observed["test_accuracy"]
+    if len(model.members) > 1:
+        probabilities = torch.from_numpy(model.predict_proba(problem.test))
+        test = accuracy(probabilities, problem.test_labels)
+    error, member = None, model.members[0]
+    if problem.noise_rows is not None and member.part_transition is not None:
+        weights, t = member.weights(problem.data.train), member.part_transition
+        error = approximation_error(
+            problem.noise_rows.to(weights), problem.train_clean, weights, t.parts, t.slack
+        )
+    names = ("method", "seed", "preset", "network", "n_parts", "epochs")
+    return {
+        "data": settings.dataset,
+        **{name: getattr(settings, name) for name in names},
+        "networks": model.network_name,
+        "version": build_info()["version"],
+        "torch": torch.__version__,
+        "rate": problem.asked_rate,
+        "train_samples": problem.data.train_size,
+        "test_accuracy": test,
+        "test_accuracy_last": outcome.last.observed["test_accuracy"],
+        "validation_accuracy": outcome.best.validation_accuracy,
+        "chosen_epoch": outcome.best.epoch,
+        "test_labels": "clean" if problem.clean_test else "given",
+        "validation_labels": "noisy" if problem.noisy else "given",
+        "realised_rate": problem.realised_rate,
+        "approximation_error": error,
+        "seconds": outcome.seconds,
+        "fingerprint": problem.fingerprint(),
+    }
 
 
-def _introduction(settings: Settings, problem: Problem, place: Placement) -> str:
-    rate = problem.realised_rate
+def _introduction(
+    candidates: Sequence[ExperimentSettings], problem: Problem, place: Placement
+) -> str:
+    rate, settings = problem.realised_rate, candidates[0]
     wrong = "noise as it comes" if rate is None else f"{rate:.1%} of labels wrong"
     ranks = f", {place.ranks.size} processes" if place.ranks.size > 1 else ""
+    data, names = problem.data, " and ".join(each.network for each in candidates)
     return (
-        f"{settings.method} on {problem.name}: {problem.train_size:,} training, "
-        f"{len(problem.validation_labels):,} {problem.validation_name} and "
-        f"{len(problem.test_labels):,} {problem.test_name} samples, {problem.classes} classes, "
-        f"{wrong}; {settings.network}, epochs {settings.epochs}, batch size "
-        f"{settings.batch_size}, "
+        f"{settings.method} on {problem.name}: {data.train_size:,} training, "
+        f"{len(data.validation_labels):,} {problem.validation_name} and "
+        f"{len(problem.test_labels):,} {problem.test_name} samples, {data.n_classes} classes, "
+        f"{wrong}; {names}, epochs {settings.epochs}, batch size {settings.batch_size}, "
         f"seed {settings.seed}, {place.device}{ranks}"
     )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.config.toml import read_config
-from ptd_ext.train.data.problem import Problem
-from ptd_ext.train.engine.checkpoint import digest
+from ptd_ext.data.user_data import digest
+from ptd_ext.engine.training.checkpoint import digest as digest_of
+from ptd_ext.experiments.datasets.problem import Problem
+from ptd_ext.experiments.settings import ExperimentSettings
+from ptd_ext.experiments.toml import read_config
 from ptd_ext.utils.bounded_files import read_json
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["check_folder", "new_folder", "read_finished", "result_name"]
-
+CHECKSUMS = "sha256"  # key in result.json of the checksums of the other files of the run
 # An experiment writes settings.toml first: without it, these files belong to something else.
-_WRITTEN = ("checkpoint.pt", "metrics.jsonl", "network.pt", "result.json")
+_WRITTEN = ("checkpoint.pt", "metrics.jsonl", "model.safetensors", "result.json")
 
 
 def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
@@ -29,17 +30,17 @@ def new_folder(name: str, ranks: Ranks, root: Path = Path("runs")) -> Path:
         except FileExistsError:
             number += 1
             path = root / f"{name}-{number}"
-    return Path(ranks.word(str(path)))
+    return Path(ranks.agree(str(path)))
 
 
-def check_folder(settings: Settings, out: Path, resume: bool) -> None:
+def check_folder(settings: ExperimentSettings, out: Path, resume: bool) -> None:
     """Raise unless the folder is free, or holds a run of these settings to continue."""
     kept = out / "settings.toml"
     if not kept.exists():
         for name in _WRITTEN:
             if (out / name).exists():
                 raise FileExistsError(
-                    f"{out} holds a {name}, but no settings.toml that says whose it is: it would "
+                    f"{out} holds a {name}, but no settings.toml to identify its run; it would "
                     "be overwritten. Move it away, or give another --out."
                 )
         return
@@ -48,23 +49,21 @@ def check_folder(settings: Settings, out: Path, resume: bool) -> None:
             f"{out} holds a run already: continue it with --resume, or give another --out."
         )
     try:
-        before = Settings(**read_config(kept))
+        before = ExperimentSettings(**read_config(kept))
     except ValueError as error:
         text = str(error)
         raise ValueError(text if str(kept) in text else f"{kept}: {text}") from None
-    if digest(before) != digest(settings):
+    if digest_of(before) != digest_of(settings):
         now = vars(settings)
-        name = next(n for n in now if digest(before.replace(**{n: now[n]})) != digest(before))
+        name = next(n for n in now if digest_of(before.replace(**{n: now[n]})) != digest_of(before))
         raise ValueError(
             f"{out} holds a run with other settings: {name} was {getattr(before, name)!r} and is "
             f"{now[name]!r}. Continue with those settings, or give another --out."
         )
 
 
-def read_finished(path: Path, problem: Problem) -> dict[str, Any] | None:
-    """The result of a finished run on these data; None if there is none yet."""
-    if not path.exists():
-        return None
+def read_finished(path: Path, problem: Problem) -> dict[str, Any]:
+    """The result of a finished run; raises an error unless it was on these data."""
     again = "Delete it, and --resume goes on from the checkpoint."
     try:
         result = read_json(path)
@@ -81,6 +80,7 @@ def read_finished(path: Path, problem: Problem) -> dict[str, Any] | None:
                 f"{path} must hold the result of a run, with a number {name}; got {value!r}. "
                 f"{again}"
             )
+    check_version(path, result)
     fingerprint = problem.fingerprint()
     if result.get("fingerprint") != fingerprint:
         raise ValueError(
@@ -89,6 +89,30 @@ def read_finished(path: Path, problem: Problem) -> dict[str, Any] | None:
             "data of that run with --data, or another --out."
         )
     return result
+
+
+def check_version(path: Path, result: dict[str, Any]) -> None:
+    """Raise for the result of a version of ptd_ext whose runs are not read."""
+    if not isinstance(result.get(CHECKSUMS), dict):
+        raise ValueError(
+            f"{path} is the result of an earlier version of ptd_ext, whose runs this one does not "
+            "read. Train again in another folder."
+        )
+
+
+def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of each file of a run, for its result."""
+    return {name: digest(folder / name).hex() for name in names}
+
+
+def check_file(path: Path, result: dict[str, Any]) -> Path:
+    """The path; raises unless it is the file that was written with this result."""
+    if digest(path).hex() != result[CHECKSUMS].get(path.name):
+        raise ValueError(
+            f"{path} is not the file that was written with the result.json beside it: it is "
+            "damaged, edited or of another run. Restore all files of one run."
+        )
+    return path
 
 
 def result_name(result: dict[str, Any], split: str) -> str:

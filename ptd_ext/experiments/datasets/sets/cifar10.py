@@ -10,13 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, as_labels, channel_statistics
-from ptd_ext.train.data.formats.pickles import read_pickle
-from ptd_ext.train.data.formats.tar import TarLimits, read_tar
-from ptd_ext.train.data.locate import MissingFileError
-from ptd_ext.utils.bounded_files import read_bytes
-
-__all__ = ["load_cifar10"]
+from ptd_ext.experiments.datasets.dataset import DataSet, as_labels
+from ptd_ext.experiments.datasets.locate import MissingFileError
+from ptd_ext.utils.bounded_files import read_files
+from ptd_ext.utils.formats.pickles import read_pickle
+from ptd_ext.utils.formats.tar import read_tar
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 CLASS_NAMES = (
@@ -52,8 +50,7 @@ def load_cifar10(root: Path | str | None) -> DataSet:
     # Batches are sorted by number, which is the order of CIFAR-10N's labels.
     ordered = [batches[number] for number in sorted(batches)]
     images, labels = (torch.cat(part) for part in zip(*ordered, strict=True))
-    mean, std = channel_statistics(images)
-    return DataSet("cifar10", images, labels, *test, 10, CLASS_NAMES, mean, std)
+    return DataSet("cifar10", images, labels, *test, CLASS_NAMES)
 
 
 def _source(root: Path | str | None) -> tuple[Path | None, list[Path]]:
@@ -76,18 +73,16 @@ def _source(root: Path | str | None) -> tuple[Path | None, list[Path]]:
 def _contents(source: Path) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of every batch; an archive is read where it is."""
     if source.is_dir():
-        left = _MAX_TOTAL
-        names = sorted(path.name for path in source.iterdir() if path.is_file())
-        plain = {name for name in names if not name.endswith(".bin")}
-        for name in names:
-            # If both versions lie in one folder, one of them is enough.
-            if _is_batch(name) and not (name.endswith(".bin") and name[:-4] in plain):
-                data = read_bytes(source / name, min(_MAX_BATCH, left))
-                left -= len(data)
-                yield name, data
+        found = [path for path in source.iterdir() if path.is_file() and _is_batch(path.name)]
+        # If both versions lie in one folder, one of them is enough.
+        paths = [
+            path for path in found if path.suffix != ".bin" or path.with_suffix("") not in found
+        ]
+        for path, data in read_files(sorted(paths), _MAX_BATCH, _MAX_TOTAL):
+            yield path.name, data
         return
-    limits = TarLimits(_MAX_BATCH, _MAX_TOTAL, _MAX_MEMBERS)
-    for name, data in read_tar(source, lambda name: _is_batch(name.rpartition("/")[2]), limits):
+    limits = (_MAX_BATCH, _MAX_TOTAL, _MAX_MEMBERS)
+    for name, data in read_tar(source, lambda name: _is_batch(name.rpartition("/")[2]), *limits):
         yield name.rpartition("/")[2], data
 
 
@@ -106,9 +101,8 @@ def _read(data: bytes, path: Path) -> tuple[Tensor, Tensor]:
         given, images = rows[:, 0], rows[:, 1:]
     else:
         content = read_pickle(data, path)
-        for key in ("data", "labels"):
-            if key not in content:
-                raise ValueError(f"{path} must hold 'data' and 'labels'; {key!r} is missing.")
+        if missing := {"data", "labels"} - content.keys():
+            raise ValueError(f"{path} must hold 'data' and 'labels'; {min(missing)!r} is missing.")
         images, given = content["data"], content["labels"]
     labels = as_labels(given, f"The labels of {path}", 0, 9)
     shape, kind = getattr(images, "shape", ()), getattr(images, "dtype", type(images).__name__)

@@ -8,17 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.image_files import CROP, ImageFiles
-from ptd_ext.train.data.locate import MissingFileError, find, folders
+from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.experiments.datasets.dataset import DataSet
+from ptd_ext.experiments.datasets.locate import find, folders, require
 from ptd_ext.utils.bounded_files import read_lines, shortened
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "load_clothing1m"]
-
 HOME = "https://github.com/Cysu/noisy_label"
-# The normalisation that pretrained ImageNet networks expect.
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 CLASS_NAMES = (
     *("T-Shirt", "Shirt", "Knitwear", "Chiffon", "Sweater", "Hoodie", "Windbreaker"),
     *("Jacket", "Downcoat", "Suit", "Shawl", "Dress", "Vest", "Underwear"),
@@ -29,41 +24,23 @@ _LABELS = {str(label): label for label in range(len(CLASS_NAMES))}
 _MAX_FILE, _MAX_LINE = 1 << 28, 1 << 12
 
 
-def load_clothing1m(root: Path | str | None, size: int | None) -> DataSet:
+def load_clothing1m(root: Path | str | None, size: int) -> DataSet:
     """The noisy training images with their noisy labels; the clean test images with clean ones.
 
     The 50,000 clean training and 14,000 clean validation images are not used.
     """
     places = folders(root, ("clothing1m", "clothing1M", "Clothing1M"))
-    key_list = find(["noisy_train_key_list.txt"], places)
-    if key_list is None:
-        raise MissingFileError("clothing1m", "noisy_train_key_list.txt", places, HOME)
-    folder = key_list.parent
-    files = {}
-    for name in (
-        "noisy_train_key_list.txt",
-        "noisy_label_kv.txt",
-        "clean_test_key_list.txt",
-        "clean_label_kv.txt",
-    ):
-        files[name] = folder / name
-        if not files[name].is_file():
-            raise MissingFileError("clothing1m", name, [folder], HOME)
-    size = CROP if size is None else size
-
-    def part(kind: str, split: str) -> tuple[ImageFiles, Tensor]:
-        labels = _labels(files[f"{kind}_label_kv.txt"])
-        keys = files[f"{kind}_{split}_key_list.txt"]
-        return _part(keys, labels, folder, files[f"{kind}_label_kv.txt"], size)
-
+    first = "noisy_train_key_list.txt"
+    folder = require("clothing1m", first, places, HOME).parent
+    names = (first, "noisy_label_kv.txt", "clean_test_key_list.txt", "clean_label_kv.txt")
+    keys, labels, test_keys, test_labels = (
+        require("clothing1m", name, [folder], HOME) for name in names
+    )
     return DataSet(
         "clothing1m",
-        *part("noisy", "train"),
-        *part("clean", "test"),
-        classes=len(CLASS_NAMES),
+        *_part(keys, labels, size),
+        *_part(test_keys, test_labels, size),
         class_names=_class_names(folder),
-        mean=IMAGENET_MEAN,
-        std=IMAGENET_STD,
         noisy=True,
     )
 
@@ -87,14 +64,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         try:
             text = line.decode("utf-8").strip()
         except UnicodeDecodeError:
-            raise ValueError(f"{path}, line {number}, must be text in UTF-8; it is not.") from None
+            raise ValueError(f"{path}, line {number}, must be UTF-8 text; it is not.") from None
         if text:
             yield number, text
 
 
-def _part(
-    keys: Path, labels: dict[str, int], folder: Path, label_file: Path, size: int
-) -> tuple[ImageFiles, Tensor]:
+def _part(keys: Path, label_file: Path, size: int) -> tuple[ImageFiles, Tensor]:
+    labels, folder = _labels(label_file), keys.parent
     found = bytearray()
 
     def names() -> Iterator[str]:
@@ -105,7 +81,7 @@ def _part(
                 )
             if key not in labels:
                 raise ValueError(
-                    f"{keys}, line {number}: {label_file} has no label of {shortened(key)}."
+                    f"{keys}, line {number}: {label_file} has no label for {shortened(key)}."
                 )
             found.append(labels[key])
             yield key
@@ -114,14 +90,13 @@ def _part(
     if not len(files):
         raise ValueError(f"{keys} must name images; it is empty.")
     # Only the first file is looked for, as a million would take minutes.
-    if not (folder / files.name(0)).is_file():
-        raise MissingFileError("clothing1m", files.name(0), [folder], HOME)
+    require("clothing1m", files.name(0), [folder], HOME)
     return files, torch.tensor(list(found), dtype=torch.int64)
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
-    path = folder / "category_names_eng.txt"
-    if not path.is_file():
+    path = find(["category_names_eng.txt"], [folder])
+    if path is None:
         return CLASS_NAMES
     names = tuple(name for _, name in _lines(path))
     if len(names) != len(CLASS_NAMES):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ptd_ext.train.data.dataset import DataSet, channel_statistics
-from ptd_ext.train.data.split import TEST_SHARE, split
-
-__all__ = ["load_digits"]
+from ptd_ext.experiments.datasets.dataset import DataSet
+from ptd_ext.experiments.datasets.split import TEST_SHARE, split
 
 
 def load_digits(seed: int) -> DataSet:
@@ -25,7 +23,6 @@ def load_digits(seed: int) -> DataSet:
     images = (torch.from_numpy(values) * (255 / 16)).round().byte().reshape(-1, 1, 8, 8)
     labels = torch.from_numpy(labels).long()
     train, test = split(len(images), int(len(images) * TEST_SHARE), seed)
-    mean, std = channel_statistics(images[train])
     names = tuple(str(digit) for digit in range(10))
     parts = images[train], labels[train], images[test], labels[test]
-    return DataSet("digits", *parts, 10, names, mean, std, train_rows=train, test_rows=test)
+    return DataSet("digits", *parts, names, train_rows=train, test_rows=test)

@@ -1,4 +1,4 @@
-"""Labels by people, with their mistakes: CIFAR-10N, and label files of the user's own."""
+"""Labels given by people, with their mistakes: CIFAR-10N, and label files of the user."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, as_labels
-from ptd_ext.train.data.formats.npy import read_npy, read_npz
-from ptd_ext.train.data.formats.torch_files import read_torch
-from ptd_ext.train.data.locate import MissingFileError
+from ptd_ext.experiments.datasets.dataset import DataSet, as_labels
+from ptd_ext.experiments.datasets.locate import require
 from ptd_ext.utils.bounded_files import check_size, shortened
-
-__all__ = ["HUMAN_LABELS", "with_labels"]
+from ptd_ext.utils.formats.npy import read_npy, read_npz
+from ptd_ext.utils.formats.torch_files import read_torch
 
 HOME = "http://noisylabels.com"
 HUMAN_LABELS = ("aggre_label", "worse_label", "random_label1", "random_label2", "random_label3")
@@ -30,14 +28,12 @@ def with_labels(data: DataSet, path: Path | str, which: str | None) -> DataSet:
     some of its batches has, the first labels of the file are taken.
 
     Args:
-        data: A data set with clean labels.
+        data: a data set with clean labels.
         path: CIFAR-10N's `CIFAR-10_human.pt`, or a .npz file with the same names, or a .npy file
-            with one array of whole numbers.
+            with one array of integers.
         which: Which labels of the file, `worse_label` by default.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise MissingFileError("labels", path.name, [path.parent], f"{HOME} (CIFAR-10N)")
+    path = require("labels", Path(path).name, [Path(path).parent], f"{HOME} (CIFAR-10N)")
     check_size(path.stat().st_size, path, _MAX_FILE)
     which = which or HUMAN_LABELS[1]
     tables, held = _read(path, which)
@@ -74,10 +70,10 @@ def _read(path: Path, which: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _labels(values: Any, name: str, data: DataSet) -> Tensor:
-    labels = as_labels(values, name, 0, data.classes - 1)
+    labels = as_labels(values, name, 0, data.n_classes - 1)
     if len(labels) < len(data.train_labels):
         raise ValueError(
-            f"{name} must be whole numbers [N] for the {len(data.train_labels):,} training "
+            f"{name} must be integers [N] for the {len(data.train_labels):,} training "
             f"samples; got [{len(labels)}]."
         )
     return labels[: len(data.train_labels)]

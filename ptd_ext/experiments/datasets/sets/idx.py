@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, as_labels, channel_statistics
-from ptd_ext.train.data.locate import MissingFileError, find, folders
+from ptd_ext.experiments.datasets.dataset import DataSet, as_labels
+from ptd_ext.experiments.datasets.locate import MissingFileError, find, folders
 from ptd_ext.utils.bounded_files import ContentError, check_size, read_stream, reading
-
-__all__ = ["load_fashion_mnist", "load_mnist", "read_idx"]
 
 # The folder of Debian's package dataset-fashion-mnist.
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -70,7 +68,7 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
 
 def _wrong_length(shape: list[int], found: int) -> ContentError:
     return ContentError(
-        f"is cut off or damaged: its header says {' × '.join(map(str, shape))} bytes, "
+        f"is cut off or damaged: its header declares {' × '.join(map(str, shape))} bytes, "
         f"{'more follow' if found > np.prod(shape, dtype=object) else f'{found:,} follow'}"
     )
 
@@ -78,15 +76,15 @@ def _wrong_length(shape: list[int], found: int) -> ContentError:
 def _load(name: str, places: list[Path], home: str, class_names: tuple[str, ...]) -> DataSet:
     # Images and labels of both parts must come from one folder: files of two data sets have the
     # same names.
-    held = [place for place in places if _file(place, "train", "images")] or places[:0]
+    held = [place for place in places if find(_names("train", "images"), [place])][:1] or places
     parts = []
     for part in ("train", "t10k"):
         files = []
         for kind in ("images", "labels"):
-            path = _file(held[0], part, kind) if held else None
+            names = _names(part, kind)
+            path = find(names, held)
             if path is None:
-                wanted = f"{_names(part, kind)[0]} (or .gz)"
-                raise MissingFileError(name, wanted, held[:1] or places, home)
+                raise MissingFileError(name, f"{names[0]} (or .gz)", held, home)
             files.append(path)
         images, labels = read_idx(files[0], 3), read_idx(files[1], 1)
         if len(images) != len(labels):
@@ -97,16 +95,10 @@ def _load(name: str, places: list[Path], home: str, class_names: tuple[str, ...]
             raise ValueError(f"{files[0]} must hold images; theirs are {list(images.shape[1:])}.")
         labels = as_labels(labels, f"The labels of {files[1]}", 0, len(class_names) - 1)
         parts.append((images.unsqueeze(1), labels))
-    (images, labels), test = parts
-    mean, std = channel_statistics(images)
-    return DataSet(name, images, labels, *test, len(class_names), class_names, mean, std)
+    return DataSet(name, *parts[0], *parts[1], class_names)
 
 
 def _names(part: str, kind: str) -> list[str]:
     dimensions = 3 if kind == "images" else 1
     plain = [f"{part}-{kind}{dash}idx{dimensions}-ubyte" for dash in "-."]
     return [name + end for name in plain for end in ("", ".gz")]
-
-
-def _file(place: Path, part: str, kind: str) -> Path | None:
-    return find(_names(part, kind), [place])

@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ptd_ext.train.data.dataset import DataSet
-from ptd_ext.train.data.formats.tar import TarLimits, read_tar
-from ptd_ext.train.data.locate import MissingFileError
-from ptd_ext.train.data.sets.word_vectors import read_vectors
-from ptd_ext.train.data.split import split
-from ptd_ext.utils.bounded_files import read_bytes
-
-__all__ = ["HEADERS", "LENGTH", "load_news", "words_of"]
+from ptd_ext.experiments.datasets.dataset import DataSet
+from ptd_ext.experiments.datasets.locate import MissingFileError
+from ptd_ext.experiments.datasets.sets.word_vectors import read_vectors
+from ptd_ext.experiments.datasets.split import split
+from ptd_ext.utils.bounded_files import read_files
+from ptd_ext.utils.formats.tar import read_tar
 
 HOME = "http://qwone.com/~jason/20Newsgroups/"
 # The 19,997 messages are split as in the paper, any other number of them in the same proportion.
@@ -39,76 +37,74 @@ _SUBJECT = re.compile(r"^subject:(.*(?:\n[ \t].*)*)", re.IGNORECASE | re.MULTILI
 def load_news(
     root: Path | str | None,
     seed: int,
-    vectors: Path | str | None,
-    length: int | None,
-    headers: str | None,
+    *,
+    word_vectors: Path | str | None = None,
+    text_length: int = LENGTH,
+    text_headers: str = HEADERS[0],
 ) -> DataSet:
-    """Tokens int32 [N, length] of the messages, and the vectors of the words they mean.
+    """Tokens int32 [N, text_length] of the messages, and the vectors of their words.
 
     Words are runs of letters and digits in lower case. Those without a vector are left out, the
-    first `length` others are kept, and the rest of the row is padding, token 0. The seed determines
-    the split into training and test part. Some messages were posted to several groups and are there
-    once for each; they are not treated specially.
+    first `text_length` others are kept, and the rest of the row is padding, token 0. The seed
+    determines the split into training and test part. A message that was posted to several groups
+    is a sample of each.
 
     Args:
-        root: A folder `<group>/<message>`, one that holds it, or an archive (.tar, .tar.gz,
+        root: a folder `<group>/<message>`, one that contains it, or an archive (.tar, .tar.gz,
             .tar.xz, .tar.bz2) of it, which is not unpacked.
-        seed: The seed of the split.
-        vectors: The file of word vectors; see `word_vectors`.
-        length: Words per text, 1000 by default.
-        headers: `strip` (the default) drops the lines above the first empty one, which name the
-            group and the sender; `subject` drops all of them but the subject; `keep` keeps them.
+        seed: seed of the split.
+        word_vectors: the file of word vectors; see `read_vectors`.
+        text_length: words per message.
+        text_headers: `strip` drops the lines above the first empty one, which name the group and
+            the sender; `subject` drops all of them except the subject; `keep` keeps them.
     """
-    length = LENGTH if length is None else length
-    headers = HEADERS[0] if headers is None else headers
-    if not isinstance(length, int) or length < 1:
-        raise ValueError(f"length must be a number of words, at least 1; got {length}.")
-    if headers not in HEADERS:
-        raise ValueError(f"headers must be one of {', '.join(HEADERS)}; got {headers!r}.")
+    if text_length < 1:
+        raise ValueError(f"text_length must be at least 1 word; got {text_length}.")
+    if text_headers not in HEADERS:
+        raise ValueError(f"text_headers must be one of {', '.join(HEADERS)}; got {text_headers!r}.")
     source, places = _source(root)
     if source is None:
         wanted = "the folders of 20 Newsgroups or an archive of them"
         raise MissingFileError("news", wanted, places, HOME)
 
     ids: dict[str, int] = {}
-    texts: list[tuple[str, str, array[int]]] = []
+    posts: list[tuple[str, str, array[int]]] = []
     for group, name, text in _messages(source):
         # Words are stored as numbers, which take a hundredth of the memory.
-        numbers = array("i", (ids.setdefault(word, len(ids)) for word in words_of(text, headers)))
-        texts.append((group, name, numbers))
-        if len(texts) > _MAX_MESSAGES or len(ids) > _MAX_WORDS:
+        numbers = array(
+            "i", (ids.setdefault(word, len(ids)) for word in words_of(text, text_headers))
+        )
+        posts.append((group, name, numbers))
+        if len(posts) > _MAX_MESSAGES or len(ids) > _MAX_WORDS:
             raise ValueError(
                 f"{source} must hold at most {_MAX_MESSAGES:,} messages of {_MAX_WORDS:,} "
                 "different words; it holds more."
             )
-    groups = sorted({group for group, _, _ in texts})
+    groups = sorted({group for group, _, _ in posts})
     if len(groups) < 2:
         raise ValueError(f"{source} must hold two or more groups of messages; got {len(groups)}.")
     # An archive holds its files in any order.
-    texts.sort(key=lambda text: text[:2])
+    posts.sort(key=lambda text: text[:2])
 
-    token_of, embedding = read_vectors(vectors, root, ids)
-    tokens = np.zeros((len(texts), length), dtype=np.int32)
-    for row, (_, _, numbers) in zip(tokens, texts, strict=True):
+    token_of, embedding = read_vectors(word_vectors, root, ids)
+    tokens = np.zeros((len(posts), text_length), dtype=np.int32)
+    for row, (_, _, numbers) in zip(tokens, posts, strict=True):
         known = token_of[np.frombuffer(numbers, dtype=np.intc)]
-        known = known[known != 0][:length]
+        known = known[known != 0][:text_length]
         row[: len(known)] = known
     label_of = {group: label for label, group in enumerate(groups)}
-    labels = torch.tensor([label_of[group] for group, _, _ in texts])
-    held = TEST_MESSAGES if len(texts) == MESSAGES else round(len(texts) * TEST_SHARE)
-    train, test = split(len(texts), held, seed)
+    labels = torch.tensor([label_of[group] for group, _, _ in posts])
+    held = TEST_MESSAGES if len(posts) == MESSAGES else round(len(posts) * TEST_SHARE)
+    train, test = split(len(posts), held, seed)
     inputs = torch.from_numpy(tokens)
     return DataSet(
         "news",
         *(inputs[train], labels[train], inputs[test], labels[test]),
-        classes=len(groups),
         class_names=tuple(groups),
-        mean=None,
-        std=None,
         embedding=embedding,
         train_rows=train,
         test_rows=test,
-        row_names=np.array([f"{group}/{name}" for group, name, _ in texts], dtype=object),
+        row_names=np.array([f"{group}/{name}" for group, name, _ in posts], dtype=object),
     )
 
 
@@ -148,15 +144,12 @@ def _source(root: Path | str | None) -> tuple[Path | None, list[Path]]:
 def _messages(source: Path) -> Iterator[tuple[str, str, str]]:
     """Group, name and text of every message."""
     if source.is_dir():
-        left = _MAX_TEXT
-        for group in sorted(path for path in source.iterdir() if path.is_dir()):
-            for path in sorted(path for path in group.iterdir() if path.is_file()):
-                data = read_bytes(path, min(_MAX_MESSAGE, left))
-                left -= len(data)
-                yield group.name, path.name, _decode(data)
+        paths = sorted(path for path in source.glob("*/*") if path.is_file())
+        for path, data in read_files(paths, _MAX_MESSAGE, _MAX_TEXT):
+            yield path.parent.name, path.name, _decode(data)
         return
-    limits = TarLimits(_MAX_MESSAGE, _MAX_TEXT, 2 * _MAX_MESSAGES)
-    for member, data in read_tar(source, lambda member: all(_group_and_name(member)), limits):
+    limits = (_MAX_MESSAGE, _MAX_TEXT, 2 * _MAX_MESSAGES)
+    for member, data in read_tar(source, lambda member: all(_group_and_name(member)), *limits):
         yield *_group_and_name(member), _decode(data)
 
 

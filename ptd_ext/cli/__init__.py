@@ -1,0 +1,49 @@
+"""The command `ptd-ext`."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+DESCRIPTION = "Learning from labels that are wrong in ways that depend on the instance."
+EXAMPLES = """\
+examples:
+  ptd-ext labels data.csv --label species    find wrong labels and suggest the right ones
+  ptd-ext train             PTD and cross entropy on noisy digits, in a few seconds
+  ptd-ext train --help      all settings, data sets and methods
+  ptd-ext compare --methods CE Forward PTD-F --seeds 3
+  ptd-ext reproduce fashion_mnist --seeds 5 --rates 10 20 30 40 50 --preset fast
+  ptd-ext noise --dataset fashion_mnist --rate 0.3 --out noise.safetensors
+  ptd-ext info --json       the build and the CPU kernels that this machine uses
+  ptd-ext selftest          check and time every operator on this machine, including its GPU
+"""
+
+# Command → its module and its help. A module is imported only when its command runs, so that --help
+# is instant and the losses do not need the dependencies of training.
+COMMANDS = {
+    "labels": ("ptd_ext.cli.labels", "find wrong labels in your data"),
+    "train": ("ptd_ext.cli.train", "train one method on noisy labels"),
+    "compare": ("ptd_ext.cli.compare", "train several methods on the same data"),
+    "reproduce": ("ptd_ext.cli.reproduce", "reproduce a table of the paper"),
+    "noise": ("ptd_ext.cli.noise", "write noisy labels to a file"),
+    "info": ("ptd_ext.cli.info", "show the build, the kernels in use and the data sets"),
+    "selftest": ("ptd_ext.cli.selftest", "check and time every operator on this machine"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command that the first argument names; print the help if there is none."""
+    parser = argparse.ArgumentParser(
+        prog="ptd-ext",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    for name, (_, text) in COMMANDS.items():
+        commands.add_parser(name, add_help=False, help=text)
+    arguments, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
+    if arguments.command is None:
+        parser.print_help()
+        return
+    importlib.import_module(COMMANDS[arguments.command][0]).main(rest)

@@ -1,0 +1,175 @@
+"""The user's data (.npz files, folders of images, tables) as a `DataSet`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ptd_ext.data.read import kind_of, read_data
+from ptd_ext.data.user_data import Part, UserData
+from ptd_ext.engine.rows.columns import Columns, is_frame
+from ptd_ext.engine.rows.image_files import CROP, ImageFiles
+from ptd_ext.engine.rows.labels import encode_labels
+from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.experiments.datasets.dataset import DataSet
+from ptd_ext.experiments.datasets.split import TEST_SHARE, split
+from ptd_ext.utils.ids import MAX_CLASSES
+
+
+def load_user_data(
+    root: Path | str | None,
+    seed: int,
+    *,
+    kind: str,
+    label: str | None = None,
+    text: str | None = None,
+    leave_out: Sequence[str] = (),
+    image_size: int = CROP,
+) -> DataSet:
+    """Read the user's data; without a test part, a random fifth of the rows becomes one.
+
+    Labels are used as they are. If the data hold true labels, the test labels split off are those.
+
+    Args:
+        root: the file or folder.
+        seed: seed of the split.
+        kind: "npz", "image_folder" or "table".
+        label: the column of the labels of a table.
+        text: the column of text to learn from, instead of all others.
+        leave_out: columns not to learn from.
+        image_size: side of decoded images in pixels.
+    """
+    if root is None:
+        raise ValueError(f"{kind} must have --data, its file or folder; got none.")
+    if (found := kind_of(root)) != kind:
+        raise ValueError(f"--data must be of the kind {kind}; {root} is of the kind {found}.")
+    data = read_data(
+        root, label=label, text=text, leave_out=leave_out, image_size=image_size, parts=True
+    )
+    labels, names = _encoded_labels(data)
+    y, clean = labels["y"], labels.get("y_clean")
+    ids = np.concatenate([data.ids, *(part.ids for part in _parts(data).values())])
+    if len(set(ids.tolist())) != len(ids):
+        raise ValueError(f"the ids of {root} must be different from each other.")
+    validation, test_given, clean_test = None, None, False
+    if data.test is not None:
+        train, test = torch.arange(len(y)), None
+        test_labels = test_given = labels["test"]
+        test_rows = torch.arange(len(ids) - len(test_labels), len(ids))
+    else:
+        train, test = split(len(y), int(len(y) * TEST_SHARE), seed)
+        test_rows, test_given, clean_test = test, y[test], clean is not None
+        test_labels = (y if clean is None else clean)[test]
+        y, clean = y[train], None if clean is None else clean[train]
+    inputs, test_inputs, columns = _inputs(data, train, test, seed)
+    if data.validation is not None:
+        validation = torch.arange(len(y), len(y) + len(labels["validation"]))
+        y = torch.cat([y, labels["validation"]])
+        train = torch.arange(len(y))
+    return DataSet(
+        kind,
+        *(inputs, y, test_inputs, test_labels),
+        class_names=names,
+        noisy=clean is not None,
+        clean_labels=clean,
+        validation=validation,
+        train_rows=train,
+        test_rows=test_rows,
+        test_given=test_given,
+        row_names=None if _are_row_numbers(ids) or isinstance(inputs, ImageFiles) else ids,
+        clean_test=clean_test,
+        columns=columns,
+        warnings=(*data.notes, *data.warnings),
+    )
+
+
+def _parts(data: UserData) -> dict[str, Part]:
+    """The parts besides the first, in the order in which their rows are numbered."""
+    parts = {"validation": data.validation, "test": data.test}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _encoded_labels(data: UserData) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Class indices of all parts, and the names of the classes."""
+    given = {"y": data.y, **{name: part.y for name, part in _parts(data).items()}}
+    if data.y_clean is not None:
+        given["y_clean"] = data.y_clean
+    classes: Sequence[Any] | None = data.classes
+    if classes is None:
+        values = [label for labels in given.values() for label in np.asarray(labels).tolist()]
+        classes = encode_labels(values, name=f"the labels of {data.path}").classes.tolist()
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise ValueError(
+            f"{data.path} must have from 2 to {MAX_CLASSES:,} classes; it has {len(classes):,}."
+        )
+    found = {
+        name: torch.from_numpy(encode_labels(labels, classes, f"{name} of {data.path}").codes)
+        for name, labels in given.items()
+    }
+    return found, tuple(str(label) for label in classes)
+
+
+def _inputs(
+    data: UserData, train: Tensor, test: Tensor | None, seed: int
+) -> tuple[Any, Any, Columns | None]:
+    """The inputs of the training and the test part, and how columns of a table became numbers."""
+    X = data.X  # noqa: N806
+    if isinstance(X, ImageFiles):
+        return *_files(data, train, test), None
+    if data.test is not None:
+        found = as_inputs(X, f"x of {data.path}")
+        return found, as_inputs(data.test.X, f"x_test of {data.path}"), None
+    assert test is not None
+    if is_frame(X):
+        first, second = X.iloc[train.numpy()], X.iloc[test.numpy()]
+        columns = Columns.fit(first)
+        inputs, others = (as_inputs(columns.encode(r), str(data.path)) for r in (first, second))
+        return inputs, others, columns
+    if hasattr(X, "tocsr"):
+        X = Preprocessing.fit(X, seed)[1]  # noqa: N806
+    inputs = as_inputs(X, f"x of {data.path}")
+    return inputs[train], inputs[test], None
+
+
+def _files(data: UserData, train: Tensor, test: Tensor | None) -> tuple[ImageFiles, ImageFiles]:
+    files: ImageFiles = data.X
+    if test is not None:
+        names = ([files.name(row) for row in rows.tolist()] for rows in (train, test))
+        one, other = (ImageFiles(files.root, each, files.size) for each in names)
+        return one, other
+    assert data.test is not None
+    if data.validation is not None:
+        both = np.concatenate([data.ids, data.validation.ids])
+        files = ImageFiles(files.root, both.tolist(), files.size)
+    return files, data.test.X
+
+
+def _are_row_numbers(ids: NDArray[Any]) -> bool:
+    return ids.dtype.kind == "i" and np.array_equal(ids, np.arange(len(ids)))
+
+
+def as_inputs(rows: Any, what: str) -> Tensor:
+    """Rows [N, D] as floats, images [N, channels, H, W] as uint8 or float32.
+
+    Rows of 64 bits keep them until they are standardised: float32 has few digits for numbers far
+    from zero.
+
+    Args:
+        rows: an array or a tensor.
+        what: its name, for error messages.
+    """
+    found = torch.as_tensor(rows)
+    if found.dtype == torch.uint8 and found.dim() == 4:
+        return found
+    single = found.float()
+    if found.dtype != torch.float64 or found.dim() != 2:
+        found = single
+    if not single.isfinite().all():
+        raise ValueError(f"{what} must be finite in float32; it holds NaN, infinity or more.")
+    return found.contiguous()

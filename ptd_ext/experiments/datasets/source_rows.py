@@ -1,0 +1,49 @@
+"""Which rows of a file or folder the samples are, so that findings can be joined to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.engine.rows.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """The samples whose labels are judged, split by split.
+
+    Attributes:
+        inputs: the samples of each split: training, validation, and test where its labels came with
+            the data and may be wrong.
+        labels: class indices of the labels that they came with.
+        rows: their row numbers, which are those of one file with several parts.
+        ids: the ids of all rows; None where a row's number, or an image's file name, is its id.
+    """
+
+    inputs: tuple[Inputs, ...]
+    labels: tuple[Tensor, ...]
+    rows: tuple[Tensor, ...]
+    ids: NDArray[Any] | None = None
+
+    def order(self) -> NDArray[np.int64]:
+        """Positions that put the samples of all splits, one after the other, in source order."""
+        return torch.cat([rows.cpu() for rows in self.rows]).argsort(stable=True).numpy()
+
+    def all_ids(self) -> NDArray[Any]:
+        """The id of each row, in the order of the source."""
+        found: list[Any] = []
+        for inputs, rows in zip(self.inputs, self.rows, strict=True):
+            if isinstance(inputs.stored, ImageFiles):
+                found += [inputs.stored.name(position) for position in inputs.where()]
+            elif self.ids is not None:
+                found += self.ids[rows.cpu().numpy()].tolist()
+            else:
+                found += rows.tolist()
+        kind = np.int64 if found and isinstance(found[0], int) else object
+        return np.array(found, dtype=kind)[self.order()]

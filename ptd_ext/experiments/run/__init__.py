@@ -1,0 +1,1 @@
+"""A training run in a folder: its settings, results and findings, and how it is loaded."""
