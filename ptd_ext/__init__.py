@@ -1,37 +1,23 @@
 """Learning from labels that are wrong in ways that depend on the instance."""
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ptd_ext import _load
 
 _load.load()
 
-from ptd_ext.ops import (  # noqa: E402
-    _autograd,
-    _fake,
-    _register_simplex,
-    functional,
-    reference,
-)
+from ptd_ext.ops import _autograd, _fake, _row_ops, functional, reference  # noqa: E402
 
 _fake.register_fakes()
 _autograd.register_gradients()
-_register_simplex.register_simplex()
+_row_ops.register_row_ops()
 # These two keep their short names: `import ptd_ext.functional` and `import ptd_ext.reference`.
 sys.modules[f"{__name__}.functional"] = functional
 sys.modules[f"{__name__}.reference"] = reference
 
 from ptd_ext._C import build_info  # noqa: E402
-from ptd_ext.label_issues import LabelIssues, find_label_issues  # noqa: E402
-from ptd_ext.nmf.estimator import SimplexNMF  # noqa: E402
-from ptd_ext.nn import ForwardLoss, ReweightLoss  # noqa: E402
-from ptd_ext.noise.generate import (  # noqa: E402
-    instance_dependent_noise,
-    pairwise_noise,
-    symmetric_noise,
-)
-from ptd_ext.noise.labels import LabelNoise, load_noise, save_noise  # noqa: E402
 from ptd_ext.ops.functional import (  # noqa: E402
     clean_posterior,
     forward_loss,
@@ -42,38 +28,33 @@ from ptd_ext.ops.functional import (  # noqa: E402
 )
 from ptd_ext.ops.layout import prepare_parts  # noqa: E402
 from ptd_ext.ops.simplex import simplex_projection, simplex_weights  # noqa: E402
-from ptd_ext.transition.anchors import (  # noqa: E402
-    Anchors,
-    class_transition,
-    find_anchors,
-)
-from ptd_ext.transition.em import TransitionEM  # noqa: E402
-from ptd_ext.transition.fit import (  # noqa: E402
-    Diagnosis,
-    PartFit,
-    fit_part_transitions,
-)
-from ptd_ext.transition.gate import LinearGate  # noqa: E402
-from ptd_ext.transition.learned_parts import LearnedParts, fit_learned_parts  # noqa: E402
-from ptd_ext.transition.metrics import approximation_error  # noqa: E402
-from ptd_ext.transition.model import PartTransition  # noqa: E402
-from ptd_ext.transition.neighbours import (  # noqa: E402
-    NeighbourTransition,
-    neighbour_transition,
-)
-from ptd_ext.transition.plot import image_grid, part_images, plot_part_images  # noqa: E402
-from ptd_ext.transition.posteriors import combine_posteriors  # noqa: E402
-from ptd_ext.transition.summary import TransitionSummary  # noqa: E402
 
 if TYPE_CHECKING:  # at run time `__getattr__` imports these
+    from ptd_ext.experiments.run.trained_run import TrainedRun
     from ptd_ext.label_issues.classifier import PTDClassifier
-    from ptd_ext.train.finished_run import load_run
+    from ptd_ext.label_issues.find import find_label_issues
+    from ptd_ext.label_issues.findings import LabelIssues
+    from ptd_ext.nmf.estimator import SimplexNMF
+    from ptd_ext.nn import ForwardLoss, ReweightLoss
+    from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise, symmetric_noise
+    from ptd_ext.noise.labels import LabelNoise
+    from ptd_ext.transition.anchors import Anchors, class_transition, find_anchors
+    from ptd_ext.transition.em import TransitionEM
+    from ptd_ext.transition.estimate import EstimatedTransition, TransitionSummary
+    from ptd_ext.transition.fit import Diagnosis, PartFit, fit_part_transitions
+    from ptd_ext.transition.gate import LinearGate
+    from ptd_ext.transition.learned_parts import LearnedParts, fit_learned_parts
+    from ptd_ext.transition.metrics import approximation_error
+    from ptd_ext.transition.model import PartTransition
+    from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transition
+    from ptd_ext.transition.pred_probs import combine_pred_probs
 
 __version__ = build_info()["version"]
 
 __all__ = [
     "Anchors",
     "Diagnosis",
+    "EstimatedTransition",
     "ForwardLoss",
     "LabelIssues",
     "LabelNoise",
@@ -85,50 +66,71 @@ __all__ = [
     "PartTransition",
     "ReweightLoss",
     "SimplexNMF",
+    "TrainedRun",
     "TransitionEM",
     "TransitionSummary",
     "approximation_error",
     "build_info",
     "class_transition",
     "clean_posterior",
-    "combine_posteriors",
+    "combine_pred_probs",
     "find_anchors",
     "find_label_issues",
     "fit_learned_parts",
     "fit_part_transitions",
     "forward_loss",
-    "image_grid",
     "instance_dependent_noise",
-    "load_noise",
-    "load_run",
     "neighbour_transition",
     "noisy_posterior",
     "pairwise_noise",
-    "part_images",
-    "plot_part_images",
     "prepare_parts",
     "project_transition",
     "reweight_loss",
-    "save_noise",
     "simplex_projection",
     "simplex_weights",
     "symmetric_noise",
     "transition_matrix",
 ]
 
+# Imported when one of the names is first used.
+_LATER = {
+    "experiments.run.trained_run": ("TrainedRun",),
+    "label_issues.classifier": ("PTDClassifier",),
+    "label_issues.find": ("find_label_issues",),
+    "label_issues.findings": ("LabelIssues",),
+    "nmf.estimator": ("SimplexNMF",),
+    "nn": ("ForwardLoss", "ReweightLoss"),
+    "noise.generate": ("instance_dependent_noise", "pairwise_noise", "symmetric_noise"),
+    "noise.labels": ("LabelNoise",),
+    "transition.anchors": ("Anchors", "class_transition", "find_anchors"),
+    "transition.em": ("TransitionEM",),
+    "transition.estimate": ("EstimatedTransition", "TransitionSummary"),
+    "transition.fit": ("Diagnosis", "PartFit", "fit_part_transitions"),
+    "transition.gate": ("LinearGate",),
+    "transition.learned_parts": ("LearnedParts", "fit_learned_parts"),
+    "transition.metrics": ("approximation_error",),
+    "transition.model": ("PartTransition",),
+    "transition.neighbours": ("NeighbourTransition", "neighbour_transition"),
+    "transition.pred_probs": ("combine_pred_probs",),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+_PACKAGES = ("label_issues", "nmf", "nn", "noise", "plot", "transition")  # attributes, too
+
 
 def __getattr__(name: str) -> object:
-    if name == "load_run":  # the training driver is imported only where it is used
-        from ptd_ext.train.finished_run import load_run
-
-        return load_run
-    # The classifier is scikit-learn's kind of estimator; without it the rest works all the same.
-    if name != "PTDClassifier":
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from ptd_ext.label_issues.classifier import PTDClassifier
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f'PTDClassifier needs {error.name}: pip install "ptd_ext[train]".'
+            f'{name} needs {error.name}: pip install "ptd_ext[labels]".', name=error.name
         ) from None
-    return PTDClassifier
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

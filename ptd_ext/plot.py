@@ -1,7 +1,7 @@
-"""Pictures of the parts (appendix F of the paper).
+"""Plots of the parts and of their transition matrices (appendix F of the paper).
 
-Parts of deep features cannot be looked at. The raw observations X that have the same weights h are
-made of parts V that can: min ‖X − h V‖², an ordinary least-squares problem.
+Parts of deep features are not images. The raw observations X have the same weights h, so that their
+parts V solve an ordinary least-squares problem, min ‖X − h V‖², and can be drawn.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.utils.arguments import whole_number
+from ptd_ext.utils.arguments import check_integer
 from ptd_ext.utils.ids import as_rows
 
-__all__ = ["image_grid", "part_images", "plot_part_images"]
+__all__ = ["image_grid", "part_images", "plot_part_images", "plot_parts"]
 
 _BLOCK = 1 << 22  # entries of the observations at once
 
@@ -26,7 +26,7 @@ def part_images(weights: Any, observations: Any) -> Tensor:
 
     Args:
         weights: h(x), [N, R].
-        observations: X, [N, …]: the same samples as images or whatever else they were; a tensor,
+        observations: X, [N, …]: the same samples as images or other arrays; a tensor,
             an array or a memory map.
     """
     weights = as_rows(weights, "weights", "R").double().cpu()
@@ -73,10 +73,12 @@ def image_grid(
             "images must be [R, H, W], [R, 3, H, W] or [R, H, W, 3] with R, H and W at least 1; "
             f"got {list(images.shape)}."
         )
-    columns = None if columns is None else whole_number(columns, "columns")
-    gap = whole_number(gap, "gap", least=0)
-    if limits is not None:
-        _check_limits(limits)
+    columns = None if columns is None else check_integer(columns, "columns")
+    gap = check_integer(gap, "gap", minimum=0)
+    if limits is not None and (
+        len(limits) != 2 or not -math.inf < limits[0] < limits[1] < math.inf
+    ):
+        raise ValueError(f"limits must be two finite numbers, the lower first; got {limits!r}.")
     count, height, width = images.shape[:3]
     columns = math.ceil(math.sqrt(count)) if columns is None else min(columns, count)
     lines = math.ceil(count / columns)
@@ -88,14 +90,6 @@ def image_grid(
         scaled = (image - low) / max(high - low, 1e-12)
         grid[top : top + height, left : left + width] = scaled.clamp(0, 1)
     return grid.numpy()
-
-
-def _check_limits(limits: Any) -> None:
-    found = np.asarray(limits)
-    if found.shape != (2,) or found.dtype.kind not in "iuf" or not np.isfinite(found).all():
-        raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}.")
-    if found[0] >= found[1]:
-        raise ValueError(f"limits must have the lower number first; got {limits!r}.")
 
 
 def plot_part_images(
@@ -113,7 +107,7 @@ def plot_part_images(
         observations: as in :func:`part_images`.
         image_shape: (H, W), (3, H, W) or (H, W, 3), where the observations are flat.
         columns: as in :func:`image_grid`.
-        axes: where to draw; a new figure by default.
+        axes: matplotlib's axes to draw on; a new figure by default.
     """
     images = part_images(weights, observations)
     if image_shape is not None:
@@ -132,12 +126,29 @@ def plot_part_images(
     return axes, images
 
 
+def plot_parts(parts: Any, *, columns: int | None = None, axes: Any = None) -> Any:
+    """Draw the matrices Pʲ side by side in shades of blue, dark for one; returns the axes.
+
+    Args:
+        parts: P, [R, C, C], such as the `parts` of an estimate or a :class:`PartTransition`.
+        columns: as in :func:`image_grid`.
+        axes: matplotlib's axes to draw on; a new figure by default.
+    """
+    parts = torch.as_tensor(parts).detach().double()
+    grid = image_grid(1 - parts, columns, limits=(0, 1))
+    axes = new_axes() if axes is None else axes
+    axes.imshow(grid, cmap="Blues_r", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_axis_off()
+    axes.set_title(f"{len(parts)} part transitions of {parts.shape[-1]} classes")
+    return axes
+
+
 def new_axes() -> Any:
-    """The axes of a new figure, or a sentence that says what is missing."""
+    """The axes of a new figure; raises an error that names the extra to install."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'drawing needs matplotlib: pip install "ptd_ext[plot]"', name="matplotlib"
+            'Plots need matplotlib: pip install "ptd_ext[plot]"', name="matplotlib"
         ) from None
     return Figure(layout="constrained").add_subplot()

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptd_ext.engine.model.progress import check_progress
+from ptd_ext.engine.settings.settings import MAX_PARTS, MAX_SEED
 from ptd_ext.label_issues.rates import check_flag_share
-from ptd_ext.label_issues.training.progress import check_progress
-from ptd_ext.train.config.bounds import MAX_PARTS, MAX_SEED
-from ptd_ext.utils.arguments import whole_number
+from ptd_ext.utils.arguments import check_integer
 from ptd_ext.utils.chosen_device import chosen_device
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.classifier import PTDClassifier
 
-__all__ = ["LEAST_ROWS", "check_classes", "check_folds", "check_parameters", "check_seed"]
-
-LEAST_ROWS = 4  # to learn from
-_COPIES = 4  # of the matrices, with the gradients and moments of learning them
+MIN_ROWS = 4  # to learn from
+_COPIES = 4  # matrices, gradients and moments of the optimiser
 _WHOLE = (int, np.integer)
 _NUMBERS = (int, float, np.number)
 
@@ -27,25 +25,18 @@ _NUMBERS = (int, float, np.number)
 def check_parameters(model: PTDClassifier) -> None:
     """Raise ValueError for a parameter that no rows could work with; it begins with its name."""
     # Only training needs these; findings from predictions do without.
-    from ptd_ext.train import networks
-    from ptd_ext.train.methods.registry import METHODS
+    from ptd_ext.engine import networks
+    from ptd_ext.engine.methods.registry import METHODS
 
-    usable = [name for name, method in METHODS.items() if method.transition != "none"]
+    usable = [name for name, method in METHODS.items() if method.kind != "none"]
     if model.method not in usable:
         raise ValueError(
             f"method must be one with a T(x), {', '.join(usable)}; got {model.method!r}."
         )
-    names = ("auto", *networks.NAMES)
-    if not isinstance(model.network, str) or (
-        model.network not in names and ":" not in model.network
-    ):
-        raise ValueError(
-            f"network must be one of {', '.join(names)}, or package.module:function; got "
-            f"{model.network!r}."
-        )
-    whole_number(model.n_parts, "n_parts", 1, MAX_PARTS)
+    networks.check_name(model.network, other=("auto",))
+    check_integer(model.n_parts, "n_parts", 1, MAX_PARTS)
     if model.max_epochs is not None:
-        whole_number(model.max_epochs, "max_epochs")
+        check_integer(model.max_epochs, "max_epochs")
     share = model.validation_fraction
     if share is not None and not (isinstance(share, _NUMBERS) and 0 < share < 1):
         raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
@@ -63,7 +54,7 @@ def check_classes(classes: int, parts: int) -> None:
     if needed > memory:
         raise ValueError(
             f"y holds {classes:,} classes, for which {parts} matrices T(x) take some {needed:,} "
-            f"bytes; this machine's memory is {memory:,}. Does y hold classes?"
+            f"bytes; this machine's memory is {memory:,}. Does y hold class labels?"
         )
 
 
@@ -76,20 +67,15 @@ def check_folds(folds: Any, rows: int | None = None) -> None:
 
 
 def check_seed(random_state: Any) -> None:
-    """Raise for a number that is no seed; generators are left to where they are used."""
+    """Raise for a number that cannot be a seed; generators are checked where they are used."""
     if isinstance(random_state, (*_NUMBERS, str)):
-        whole_number(random_state, "random_state", 0, MAX_SEED)
+        check_integer(random_state, "random_state", 0, MAX_SEED)
 
 
 def _check_extractor(extractor: Any) -> None:
     if extractor is None or callable(extractor):
         return
-    if not isinstance(extractor, (str, os.PathLike)):
-        raise ValueError(
-            "feature_extractor must be a function or a file of weights; got "
-            f"{type(extractor).__name__}."
-        )
-    if not os.path.isfile(extractor):
-        raise ValueError(
-            f"feature_extractor must be a function or a file of weights; {extractor} is no file."
-        )
+    path = isinstance(extractor, (str, os.PathLike))
+    if not path or not os.path.isfile(extractor):
+        got = f"there is no file {extractor}" if path else f"got {type(extractor).__name__}"
+        raise ValueError(f"feature_extractor must be a function or a file of weights; {got}.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,50 +16,34 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues._parameters import LEAST_ROWS, check_classes, check_parameters
-from ptd_ext.label_issues.chance import CLEARLY, beats_chance_on_few_rows, chance_warning
-from ptd_ext.label_issues.findings import LabelIssues, judge
-from ptd_ext.label_issues.inputs.encoder import InputEncoder, from_dataset, row_ids
-from ptd_ext.label_issues.inputs.features import extract_features
-from ptd_ext.label_issues.inputs.labels import encode_labels
-from ptd_ext.label_issues.training.in_memory import (
-    Trained,
-    candidate_networks,
-    fitting_settings,
-    split_rows,
-    train_network,
-)
-from ptd_ext.label_issues.training.members import judge_rows
-from ptd_ext.train.methods.registry import METHODS
-from ptd_ext.utils.bounded_files import shortened
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.engine.model.fit import fit
+from ptd_ext.engine.model.fitted_model import FittedModel
+from ptd_ext.engine.model.progress import TrainingProgress
+from ptd_ext.engine.networks import networks_for
+from ptd_ext.engine.rows.features import extract_features
+from ptd_ext.engine.rows.labels import GivenLabels, check_same_index, encode_labels, row_ids
+from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.rows.split import hold_out, split_data
+from ptd_ext.engine.rows.torch_dataset import read_dataset
+from ptd_ext.engine.settings.schedule import schedule_for
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.training.placement import Placement
+from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
+from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.judging import judge_labels
+from ptd_ext.utils.bounded_files import reason, shortened
 from ptd_ext.utils.chosen_device import chosen_device
+from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
 
-__all__ = ["PTDClassifier"]
-
-_MUCH_BETTER = 0.1  # nats of log-likelihood a row
-
-
-def _chosen(found: Sequence[Trained]) -> list[Trained]:
-    """The networks to judge by, out of all from the simplest to the largest; the best comes first.
-
-    A larger network joins if it explains held-out labels better: the mean of two networks that
-    explain them about alike ranks rows better than either. If it explains them much better, it
-    replaces the smaller ones.
-    """
-    chosen = [found[0]]
-    for other in found[1:]:
-        gain = (other.held_out_likelihood - chosen[0].held_out_likelihood).double()
-        error = gain.std(correction=0).item() / len(gain) ** 0.5
-        if gain.mean().item() > max(_MUCH_BETTER, CLEARLY * error):
-            chosen = [other]
-        elif gain.mean().item() > 0:
-            chosen.insert(0, other)
-    return chosen
+_STORED = (bool, int, float, str, type(None))
+# Parameters that describe this machine or hold code: a file neither stores nor sets them.
+_NOT_STORED = ("device", "feature_extractor", "progress")
 
 
 class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns the true classes from labels of which some are wrong, and says which.
+    """Learns true classes from labels of which some are wrong, and finds the wrong ones.
 
     A network is warmed up on the given labels, the noise is estimated, and a network is trained
     through T(x), the probabilities of a wrong label. Epochs, and for tables the networks, are
@@ -88,6 +72,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         label_issues_: every row of `fit` judged, :class:`ptd_ext.LabelIssues`.
         noise_rate_: the estimated share of wrong labels, overall and by class.
         transition_: the mean of T(x) over the rows of `fit`, [C, C].
+        model_: the networks, T(x) and preprocessing, :class:`ptd_ext.engine.FittedModel`.
         network_name_: the network, or the networks, that were chosen.
         n_features_in_: the number of columns of X.
         feature_names_in_: the names of the columns, if X has names.
@@ -95,6 +80,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     label_issues_: LabelIssues
+    model_: FittedModel
     n_features_in_: int
 
     def __init__(
@@ -107,7 +93,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: float | None = None,
         feature_extractor: Any = None,
         flag_share: float = 1.0,
-        random_state: Any = None,
+        random_state: Any = 0,
         device: Any = None,
         progress: bool | str = False,
     ) -> None:
@@ -132,65 +118,56 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         if isinstance(X, Dataset):
-            X, own = from_dataset(X)  # noqa: N806
+            X, own = read_dataset(X)  # noqa: N806
             y = own if y is None else y
         if y is None:
             raise ValueError(
                 "This PTDClassifier estimator requires y to be passed, but the target y is None."
             )
-        self._set_names(X)
-        seed = seed_of(self.random_state)
-        self.encoder_, inputs = InputEncoder.fit(self._features(X), seed)
-        self.n_features_in_ = self.encoder_.given_columns
         if getattr(y, "ndim", 1) == 2:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected.",
                 DataConversionWarning,
                 stacklevel=2,
             )
+        check_same_index(X, y, "y")
+        seed = seed_of(self.random_state)
+        preprocessing, stored = Preprocessing.fit(self._features(X), seed)
         labels = encode_labels(y)
-        self._check_rows(inputs, labels.codes, labels.classes)
+        self._check_rows(stored, labels)
         codes = torch.from_numpy(labels.codes)
-        split = split_rows(codes, len(labels.classes), self.validation_fraction, seed)
-        device = chosen_device(self.device)
-        names = candidate_networks(inputs.shape[1:]) if self.network == "auto" else (self.network,)
-        found = [
-            train_network(
-                inputs, codes, labels.names, split,
-                fitting_settings(
-                    len(split[0]), method=self.method, network=name,
-                    parts=1 if METHODS[self.method].one_matrix else self.n_parts,
-                    epochs=self.max_epochs, seed=seed,
-                ),
-                device, progress=self.progress,
-            )
-            for name in names
-        ]  # fmt: skip
-        chosen = _chosen(found)
-        self.classes_, self.input_shape_ = labels.classes, inputs.shape[1:]
-        # Table rows are predicted in float64, so that a row's result hardly depends on its batch.
-        dtype = torch.float64 if self.encoder_.kind == "table" else torch.float32
-        self.members_ = [each.member.to(dtype) for each in chosen]
-        self.network_name_ = " and ".join(member.name for member in self.members_)
-        said = judge_rows(self.members_, inputs, codes)
-        several = len(said.parts) > len(chosen)
-        trusted, doubts, facts = self._judgement(chosen[0], inputs, codes, split[1])
-        self.label_issues_ = judge(
-            said.posterior.float().numpy(), labels, said.transition.double().numpy(),
-            joint=said.joint.double().numpy(), ids=row_ids(X, len(inputs)),
-            flag_share=self.flag_share, trusted=trusted,
-            parts=said.parts.double().numpy() if several else None,
-            part_shares=said.part_shares.double().numpy() if several else None,
-            warnings=doubts, facts=facts, curves=chosen[0].curves,
-        )  # fmt: skip
-        self.noise_rate_ = self.label_issues_.noise_rate
-        self.transition_ = self.label_issues_.transition
+        positions = hold_out(codes, self.validation_fraction, seed)
+        data = split_data(
+            stored, codes, tuple(labels.names), preprocessing, positions, channels_last=True
+        )
+        # The rows are judged as they are split, so that no second copy is kept during training.
+        order = np.unique(torch.cat(positions).numpy(), return_index=True)[1]
+        ids = row_ids(X, len(stored))
+        del stored
+        place = Placement(chosen_device(self.device), Ranks())
+        candidates = self._candidates(data.train_size, data.sample_shape, seed)
+        log = TrainingProgress(self.progress)
+        model = fit(data, candidates, labels.classes, place, log=log)
+        found = judge_labels(
+            model,
+            [data.train, data.validation],
+            GivenLabels(data.labels().numpy(), labels.classes),
+            order=order,
+            ids=ids,
+            flag_share=self.flag_share,
+        )
+        # Assigned only now, so that a rejected fit leaves the fitted classifier as it was.
+        self._set_model(model.to("cpu"))
+        self._set_names(X)
+        self.label_issues_ = found
+        self.noise_rate_ = found.noise_rate
+        self.transition_ = found.transition
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """P(true class | x), [N, C]."""
         check_is_fitted(self)
-        return self._clean_probabilities(self.encode(X)).numpy()
+        return self.model_.predict_proba(self._features(X))
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The most probable true class of every row, [N]."""
@@ -200,57 +177,99 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def transition(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """T(x) of every row, [N, C, C]: how likely a row of each class is to carry each label."""
         check_is_fitted(self)
-        inputs = self.encode(X)
-        found = [m.transition.matrix(weights=m.outputs(inputs)[1]) for m in self.members_]
-        return torch.stack(found).mean(0).double().numpy()
-
-    def encode(self, X: Any) -> Tensor:  # noqa: N803
-        """The rows as the networks take them: features extracted, scaled as in `fit`."""
-        check_is_fitted(self)
-        if isinstance(X, Dataset):
-            X = from_dataset(X)[0]  # noqa: N806
-        return self.encoder_.encode(self._features(X))
+        return self.model_.transition(self._features(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what `predict`, `predict_proba` and `transition` need, as safetensors."""
-        from ptd_ext.label_issues.files.classifier_file import save_classifier
-
         check_is_fitted(self)
-        save_classifier(self, path)
+        parameters = {
+            name: value
+            for name, value in self.get_params().items()
+            if name not in _NOT_STORED and isinstance(value, _STORED)
+        }
+        dataclasses.replace(self.model_, parameters=parameters).save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, network: str | None = None) -> PTDClassifier:
         """Read what :meth:`save` wrote; no code of the file is run.
 
-        A network of your own, `package.module:function`, is imported only if `network` names it.
+        Args:
+            path: the file.
+            network: the name of a network of your own, `package.module:function`. It is imported
+                only if it is given here.
         """
-        from ptd_ext.label_issues.files.classifier_file import load_classifier
-
-        return load_classifier(cls, path, network)
+        model = FittedModel.load(path, network=network)
+        try:
+            if set(model.parameters) & set(_NOT_STORED):
+                raise ValueError(f"it sets {', '.join(_NOT_STORED)}")
+            found = cls(**model.parameters)
+            check_parameters(found)
+            if ":" in found.network and found.network != network:
+                raise ValueError(
+                    f"its network is {shortened(found.network)}. If it is your own, give its name "
+                    "as network"
+                )
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a usable PTDClassifier: {reason(error)}.") from None
+        found._set_model(model)
+        columns = model.preprocessing.columns
+        if columns is not None:
+            found.feature_names_in_ = np.asarray(columns.names, dtype=object)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    # Checks and encoding of the arguments.
+    @property
+    def _n_parts(self) -> int:
+        return 1 if METHODS[self.method].one_matrix else self.n_parts
 
-    def _check_rows(self, inputs: Tensor, codes: NDArray[np.int64], classes: Any) -> None:
-        if len(inputs) != len(codes):
+    def _candidates(self, rows: int, shape: torch.Size, seed: int) -> list[Settings]:
+        """The settings of each network to try, the simplest network first."""
+        names: tuple[str, ...] = (self.network,)
+        if self.network == "auto" and not (names := networks_for(shape)):
+            raise ValueError(
+                f"X holds images of {shape[1]} × {shape[2]} pixels, on which no network is trained "
+                "from random weights by default: it would take hours and do badly. Give "
+                "feature_extractor, a function that returns frozen features of a pretrained "
+                "network, or its file of weights; or name a network, such as "
+                'network="resnet50".'
+            )
+        return [
+            Settings(
+                method=self.method,
+                network=name,
+                n_parts=self._n_parts,
+                seed=seed,
+                progress=False,
+                **schedule_for(rows, name, self.max_epochs),
+            )
+            for name in names
+        ]
+
+    def _check_rows(self, stored: Tensor, labels: GivenLabels) -> None:
+        if len(stored) != len(labels.codes):
             raise ValueError(
                 "Found input variables with inconsistent numbers of samples: X has "
-                f"{len(inputs)} rows and y {len(codes)} labels."
+                f"{len(stored)} rows and y {len(labels.codes)} labels."
             )
-        if len(classes) < 2:
+        if len(labels.classes) < 2:
             raise ValueError(
-                "y must hold at least two classes, one class cannot be wrong; got "
-                f"{shortened(classes.tolist())}."
+                "y must hold at least two classes, since one class cannot be wrong; got "
+                f"{shortened(labels.classes.tolist())}."
             )
-        if len(inputs) < LEAST_ROWS:
+        if len(stored) < MIN_ROWS:
             raise ValueError(
-                f"X must have at least {LEAST_ROWS} samples to learn from; got {len(inputs)}."
+                f"X must have at least {MIN_ROWS} samples to learn from; got {len(stored)}."
             )
-        check_classes(len(classes), self.n_parts)
+        check_classes(len(labels.classes), self._n_parts)
+
+    def _set_model(self, model: FittedModel) -> None:
+        self.model_, self.classes_ = model, model.classes
+        self.network_name_ = model.network_name
+        self.n_features_in_ = model.preprocessing.n_features
 
     def _set_names(self, X: Any) -> None:  # noqa: N803
         columns = getattr(X, "columns", None)
@@ -262,27 +281,6 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Any) -> Any:  # noqa: N803
         if self.feature_extractor is None:
             return X
+        if isinstance(X, Dataset):
+            X = read_dataset(X)[0]  # noqa: N806
         return extract_features(X, self.feature_extractor)
-
-    def _clean_probabilities(self, inputs: Tensor) -> Tensor:
-        found = [member.outputs(inputs)[0].softmax(1) for member in self.members_]
-        return torch.stack(found).mean(0)
-
-    def _judgement(
-        self, best: Trained, inputs: Tensor, codes: Tensor, held_out: Tensor
-    ) -> tuple[bool, tuple[str, ...], dict[str, str]]:
-        """Check that the network is clearly better than chance; if not, also return a warning."""
-        accuracy, likelihood = best.warm_up_accuracy, best.held_out_likelihood
-        warning = chance_warning("The network", accuracy, codes, codes[held_out], likelihood)
-        if warning is not None:
-            predicted = self._clean_probabilities(inputs).argmax(1)
-            if beats_chance_on_few_rows(inputs, codes, predicted):
-                warning = None
-        facts = {
-            "rows": f"{len(codes):,}",
-            "classes": f"{len(self.classes_)}",
-            "method": self.method,
-            "network": self.network_name_,
-            "accuracy on given labels of held-out rows": f"{accuracy:.1%}",
-        }
-        return warning is None, () if warning is None else (warning,), facts

@@ -9,16 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues._parameters import LEAST_ROWS, check_folds
-from ptd_ext.label_issues.findings import LabelIssues, judge
-from ptd_ext.label_issues.inputs.labels import encode_labels
-from ptd_ext.label_issues.training.progress import over_folds
-from ptd_ext.ops.functional import clean_posterior
+from ptd_ext.engine.model.progress import over_folds
+from ptd_ext.engine.rows.labels import encode_labels
+from ptd_ext.label_issues._parameters import MIN_ROWS, check_folds
+from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.judging import findings_of
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.classifier import PTDClassifier
-
-__all__ = ["Fold", "cross_fitted", "fold_rows"]
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -36,9 +34,9 @@ def fold_rows(y: Any, folds: int, seed: int) -> list[Fold]:
     found = list(splitter.split(codes[:, None]))
     for number, (train, _) in enumerate(found, 1):
         classes = len(np.unique(codes[train]))
-        if len(train) < LEAST_ROWS or classes < 2:
+        if len(train) < MIN_ROWS or classes < 2:
             raise ValueError(
-                f"cross_fit must leave at least {LEAST_ROWS} rows of two classes to train on; with "
+                f"cross_fit must leave at least {MIN_ROWS} rows of two classes to train on; with "
                 f"{folds} folds, fold {number} leaves {len(train)} of {classes}. Take another "
                 "number of folds, or 0."
             )
@@ -66,21 +64,17 @@ def cross_fitted(
         part = clone(model).fit(_rows(X, train), _rows(y, train))
         columns = [index[label] for label in part.classes_.tolist()]
         probabilities[np.ix_(held_out, columns)] = part.predict_proba(_rows(X, held_out))
-    logits = torch.from_numpy(probabilities).clamp(min=1e-30).log()
-    codes, inputs = torch.from_numpy(labels.codes), model.encode(X)
-    posterior = torch.zeros_like(logits)
-    for member in model.members_:
-        weights, parts = member.outputs(inputs)[1], member.transition
-        posterior += clean_posterior(
-            logits, codes, weights.double(), parts.parts.double(), parts.slack
-        )
-    posterior /= len(model.members_)
-    return judge(
-        posterior.float().numpy(), labels, found.transition,
-        ids=found.ids, flag_share=model.flag_share, trusted=found.trusted, parts=found.parts,
-        part_shares=found.part_shares, warnings=found.warnings,
-        facts={**found.facts, "folds": str(len(folds))}, curves=found.curves,
-    )  # fmt: skip
+    judged = model.model_.judge(X, y, clean_probs=torch.from_numpy(probabilities))
+    return findings_of(
+        judged,
+        labels,
+        warning=model.model_.validation.warning,
+        members=len(model.model_.members),
+        curves=model.model_.curves,
+        ids=found.ids,
+        flag_share=model.flag_share,
+        facts={**found.facts, "folds": str(len(folds))},
+    )
 
 
 def _rows(values: Any, positions: Any) -> Any:

@@ -8,17 +8,15 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from ptd_ext.engine.model.progress import bar_on_terminals
+from ptd_ext.engine.rows.labels import as_ids, check_same_index
+from ptd_ext.engine.rows.torch_dataset import read_dataset
 from ptd_ext.label_issues._parameters import check_folds, check_parameters, check_seed
 from ptd_ext.label_issues.findings import LabelIssues
-from ptd_ext.label_issues.inputs.encoder import from_dataset
-from ptd_ext.label_issues.inputs.labels import as_ids
-from ptd_ext.label_issues.inputs.samples import show_rows
 from ptd_ext.label_issues.rates import check_flag_share
-from ptd_ext.label_issues.training.progress import bar_on_terminals
+from ptd_ext.label_issues.samples import show_rows
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
 from ptd_ext.utils.params import seed_of
-
-__all__ = ["find_label_issues"]
 
 
 def find_label_issues(
@@ -83,6 +81,8 @@ def find_label_issues(
     check_folds(cross_fit)
     check_seed(random_state)
     y = list(y) if isinstance(y, Iterator) else y  # it is gone through more than once
+    for name, other in (("y", y), ("pred_probs", pred_probs), ("features", features)):
+        check_same_index(X if hasattr(X, "iloc") else y, other, name)
     if ids is None:
         ids = next((each.index for each in (X, y) if _has_index(each)), None)
     if pred_probs is not None or features is not None:
@@ -98,6 +98,9 @@ def find_label_issues(
             raise TypeError("classes name the columns of pred_probs, which are not given.")
         options["progress"] = bar_on_terminals() if progress is None else progress
         found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
+    if len(set(found.ids.tolist())) < len(found):
+        shared = "Some rows share an id, so that the table cannot be joined by it."
+        found = dataclasses.replace(found, warnings=(*found.warnings, shared))
     if X is None:
         return found
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -116,10 +119,10 @@ def _by_training(
     options: dict[str, Any],
 ) -> LabelIssues:
     from ptd_ext.label_issues.classifier import PTDClassifier
-    from ptd_ext.label_issues.training.cross_fit import cross_fitted, fold_rows
+    from ptd_ext.label_issues.cross_fit import cross_fitted, fold_rows
 
     if isinstance(X, Dataset):
-        X, own = from_dataset(X)  # noqa: N806
+        X, own = read_dataset(X)  # noqa: N806
         y = own if y is None else y
     model = PTDClassifier(flag_share=flag_share, random_state=seed, **options)
     check_parameters(model)
@@ -127,14 +130,11 @@ def _by_training(
     if ids is not None and y is not None:
         ids = as_ids(ids, len(y))
     splits = fold_rows(y, folds, seed) if folds else []
+    # Features are extracted once, not for every fold.
+    X, model.feature_extractor = model._features(X), None  # noqa: N806
     model.fit(X, y)
     found = cross_fitted(model, X, y, splits) if folds else model.label_issues_
-    if ids is None:
-        return found
-    doubts = found.warnings
-    if len(set(ids.tolist())) < len(ids):
-        doubts += ("Some rows share an id, so that the table cannot be joined by it.",)
-    return dataclasses.replace(found, ids=ids, warnings=doubts)
+    return found if ids is None else dataclasses.replace(found, ids=ids)
 
 
 def _has_index(value: Any) -> bool:

@@ -1,27 +1,25 @@
-"""LabelIssues: the judgement of every label, the noise rates, and how far to trust both."""
+"""LabelIssues: the judgement of every label, the noise rates, and their caveats."""
 
 from __future__ import annotations
 
-import csv
-import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptd_ext.label_issues.inputs.labels import GivenLabels, as_ids
+from ptd_ext.engine.rows.labels import GivenLabels, as_ids
 from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
-from ptd_ext.label_issues.report import ReportContents, Sample, write_report
-from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import shortened
+from ptd_ext.utils.csv_files import write_csv
 
-__all__ = ["COLUMNS", "LabelIssues", "judge"]
+if TYPE_CHECKING:
+    from ptd_ext.label_issues.report.sample import Sample
 
-_NAMED = 5  # classes in a sentence
+_NAMED_CLASSES = 5  # in one warning
 COLUMNS = (
     "id",
     "given_label",
@@ -53,7 +51,7 @@ class LabelIssues:
         parts: the part transitions, [R, C, C], where T(x) differs between rows.
         part_shares: the mean weight of each part, [R].
         trusted: whether the model clearly beats chance; if not, no row is flagged.
-        warnings: reasons for distrust, in whole sentences.
+        warnings: caveats about the findings.
         facts: name to value, such as the method and the network, for the report.
         curves: values per epoch of training, for the report.
         sample: a function from the position of a row to what the report shows of it.
@@ -82,42 +80,61 @@ class LabelIssues:
 
     def __str__(self) -> str:
         flagged = int(self.is_label_issue.sum())
-        lines = [
+        summary = (
             f"{flagged:,} of {len(self):,} labels are probably wrong; "
             f"estimated noise rate {self.noise_rate.overall}"
-        ]
-        return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings)])
+        )
+        return "\n".join([summary, *(f"warning: {caveat}" for caveat in self.warnings)])
 
     @property
     def table(self) -> Any:
-        """A row per label, in the caller's order: a pandas DataFrame, or arrays by column name."""
-        columns = {name: getattr(self, "ids" if name == "id" else name) for name in COLUMNS}
-        if importlib.util.find_spec("pandas") is None:
-            return columns
-        import pandas as pd
-
-        return pd.DataFrame(columns)
+        """A pandas DataFrame with a row per label, in the caller's order."""
+        try:
+            import pandas as pd
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                'LabelIssues.table needs pandas: pip install "ptd_ext[labels]".', name="pandas"
+            ) from None
+        return pd.DataFrame(
+            {name: getattr(self, "ids" if name == "id" else name) for name in COLUMNS}
+        )
 
     def most_doubtful(self) -> NDArray[np.int64]:
         """Positions of all rows, the least trustworthy label first."""
         return np.argsort(self.label_quality, kind="stable")
 
+    def class_indices(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """The positions of labels in `classes`, such as those of `given_label`, [N]."""
+        index = {label: position for position, label in enumerate(self.classes.tolist())}
+        return np.array([index[label] for label in labels.tolist()], dtype=np.int64)
+
+    def id_strings(self) -> list[str]:
+        """The ids as the table and the report show them, [N]."""
+        # tolist() turns times in nanoseconds into integers.
+        ids = self.ids.astype(str) if self.ids.dtype.kind in "mM" else self.ids
+        return [str(each) for each in ids.tolist()]
+
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write the table, in the caller's order and with probabilities to the last digit."""
-        columns = [self._written_ids(), *(getattr(self, name).tolist() for name in COLUMNS[1:])]
-        # Names of files may have bytes that are no text; they are written as they are.
-        with (
-            atomic_file(Path(path)) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-        ):
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(zip(*columns, strict=True))
+        """Write the table, in the caller's order and with every digit of the probabilities."""
+        columns = [self.id_strings(), *(getattr(self, name).tolist() for name in COLUMNS[1:])]
+        write_csv(path, COLUMNS, zip(*columns, strict=True))
         return Path(path)
 
-    def _written_ids(self) -> list[Any]:
-        # NumPy makes plain numbers of times in nanoseconds.
-        return (self.ids.astype(str) if self.ids.dtype.kind in "mM" else self.ids).tolist()
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the findings as safetensors; all fields are kept except `sample`."""
+        from ptd_ext.label_issues.findings_file import write_findings
+
+        write_findings(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LabelIssues:
+        """Read what :meth:`save` wrote; no code of the file is run.
+
+        Raises ValueError for a damaged file or one with other contents.
+        """
+        from ptd_ext.label_issues.findings_file import read_findings
+
+        return read_findings(path)
 
     def report(
         self,
@@ -127,38 +144,19 @@ class LabelIssues:
         sample: Callable[[int], Sample] | None = None,
         most_samples: int = 500,
     ) -> Path:
-        """Write the page: one HTML file that needs no network.
+        """Write a page to review the labels: one HTML file that works offline.
 
         Args:
             path: the file to write.
             title: the title of the page.
-            sample: a function from the position of a row to what is shown of it: a picture, a text
-                or a table row; by default the rows given to :func:`ptd_ext.find_label_issues`.
-            most_samples: how many of the most doubtful rows the page holds.
+            sample: a function from the position of a row to what the page shows of it: a picture,
+                text or the row of a table; by default the rows given to
+                :func:`ptd_ext.find_label_issues`.
+            most_samples: the maximum number of rows on the page, the most doubtful ones.
         """
-        index = {label: position for position, label in enumerate(self.classes.tolist())}
-        contents = ReportContents(
-            title=title,
-            class_names=[str(label) for label in self.classes.tolist()],
-            ids=[str(each) for each in self._written_ids()],
-            given=np.array([index[label] for label in self.given_label.tolist()], dtype=np.int64),
-            suggested=np.array(
-                [index[label] for label in self.suggested_label.tolist()], dtype=np.int64
-            ),
-            label_quality=self.label_quality,
-            suggested_probability=self.suggested_probability,
-            is_label_issue=self.is_label_issue,
-            noise_rate=self.noise_rate.overall,
-            noise_rate_by_class=self.noise_rate.by_class,
-            transition=self.transition,
-            parts=self.parts,
-            part_shares=self.part_shares,
-            warnings=self.warnings,
-            facts=self.facts,
-            curves=self.curves,
-            sample=sample or self.sample,
-        )
-        return write_report(contents, path, most_samples=most_samples)
+        from ptd_ext.label_issues.report.page import write_report
+
+        return write_report(self, path, title=title, sample=sample, most_samples=most_samples)
 
 
 def judge(
@@ -173,18 +171,18 @@ def judge(
     warnings: tuple[str, ...] = (),
     **about: Any,
 ) -> LabelIssues:
-    """Make the findings from P(true label | x, given label).
+    """Derive the findings from P(true label | x, given label).
 
     Args:
         posterior: [N, C].
         labels: given labels, [N].
         transition: the mean of T(x), [C, C].
-        joint: of a model that was trained on these rows: P(true class, given label) that it expects
-            of a row, [C, C].
+        joint: P(true class, given label) that the model expects of a row, [C, C], if it was trained
+            on these rows.
         ids: [N]; row numbers by default.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         trusted: if false, no row is flagged and no label suggested.
-        warnings: sentences on what to distrust of the model.
+        warnings: caveats about the model.
         about: further fields of the result.
     """
     check_flag_share(flag_share)
@@ -209,20 +207,17 @@ def judge(
         noise_rate=rates,
         transition=transition,
         trusted=trusted,
-        warnings=(*warnings, *_doubts_of_classes(labels)),
+        warnings=(*warnings, *_single_row_caveat(labels)),
         **about,
     )
 
 
-def _doubts_of_classes(labels: GivenLabels) -> tuple[str, ...]:
-    """A sentence if some classes have a single row."""
-    lone = np.flatnonzero(np.bincount(labels.codes, minlength=len(labels.classes)) == 1)
-    if not len(lone):
+def _single_row_caveat(labels: GivenLabels) -> tuple[str, ...]:
+    """A caveat if some classes have a single row."""
+    single = np.flatnonzero(np.bincount(labels.codes, minlength=len(labels.classes)) == 1)
+    if not len(single):
         return ()
-    names = ", ".join(shortened(labels.names[code]) for code in lone[:_NAMED])
-    more = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
-    which = f"Class {names} has" if len(lone) == 1 else f"Classes {names}{more} have"
-    return (
-        f"{which} one row, from which a class cannot be learned: whether that label is right is "
-        "not known.",
-    )
+    names = ", ".join(shortened(labels.names[code]) for code in single[:_NAMED_CLASSES])
+    more = f" and {len(single) - _NAMED_CLASSES} more" if len(single) > _NAMED_CLASSES else ""
+    which = f"Class {names} has" if len(single) == 1 else f"Classes {names}{more} have"
+    return (f"{which} one row, from which a class cannot be learned; that label cannot be judged.",)

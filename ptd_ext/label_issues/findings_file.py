@@ -1,7 +1,8 @@
-"""Findings in a file: tensors, and the rest as JSON. No code is stored."""
+"""The file of LabelIssues.save: tensors, and metadata as JSON. No code is stored."""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -10,54 +11,46 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ptd_ext.engine.rows.labels import array_of
 from ptd_ext.label_issues.findings import LabelIssues
-from ptd_ext.label_issues.inputs.labels import array_of
 from ptd_ext.label_issues.rates import Interval, NoiseRate
 from ptd_ext.utils import tensor_files
 from ptd_ext.utils.bounded_files import reason, shortened
 
-__all__ = ["read_issues", "write_issues"]
-
 _KIND = "label issues"
 _ARRAYS = ("posterior", "label_quality", "is_label_issue", "suggested_probability", "transition")
-_NEEDED = (*_ARRAYS, "given", "suggested", "rates")
-_PLAIN = (bool, int, str)
+_OPTIONAL = ("parts", "part_shares")
+_NEEDED = (*_ARRAYS, "given", "suggested", "rates", "ids", "classes")
+_JSON_TYPES = (bool, int, float, str, type(None))
 _FLOATS = (torch.float32, torch.float64)
 
 
-def write_issues(found: LabelIssues, path: str | os.PathLike[str]) -> None:
-    """Write findings so that :func:`read_issues` gives them back, all but `sample`."""
-    classes = found.classes.tolist()
-    odd = next((label for label in classes if not isinstance(label, _PLAIN)), None)
-    if odd is not None:
-        raise TypeError(f"classes must be whole numbers or texts to be saved; got {odd!r}.")
-    if len(set(map(type, classes))) > 1:
-        raise TypeError(f"classes must be of one kind to be saved; got {shortened(classes)}.")
-    index = {label: position for position, label in enumerate(classes)}
+def write_findings(found: LabelIssues, path: str | os.PathLike[str]) -> None:
+    """Write all fields of the findings except `sample`."""
     rates = (found.noise_rate.overall, *found.noise_rate.by_class)
+    columns = {"ids": found.ids, "classes": found.classes}
+    arrays = {name: getattr(found, name) for name in (*_ARRAYS, *_OPTIONAL)}
+    arrays |= {f"curve_{i}": np.array(each, float) for i, each in enumerate(found.curves.values())}
     tensors = {
-        **{name: torch.from_numpy(getattr(found, name)) for name in _ARRAYS},
-        "given": torch.tensor([index[label] for label in found.given_label.tolist()]),
-        "suggested": torch.tensor([index[label] for label in found.suggested_label.tolist()]),
-        # [C + 1, 3]: estimate, low and high, overall and of each class
+        **{name: torch.from_numpy(each) for name, each in arrays.items() if each is not None},
+        **{name: _json_bytes(column, name) for name, column in columns.items()},
+        "given": torch.from_numpy(found.class_indices(found.given_label)),
+        "suggested": torch.from_numpy(found.class_indices(found.suggested_label)),
+        # [C + 1, 3]: estimate, low and high, overall and for each class
         "rates": torch.tensor([[r.estimate, r.low, r.high] for r in rates], dtype=torch.float64),
-        **_ids_as_tensors(found.ids),
     }
-    for name in ("parts", "part_shares"):
-        if getattr(found, name) is not None:
-            tensors[name] = torch.from_numpy(getattr(found, name))
     about = {
-        "classes": classes,
+        "dtypes": {name: column.dtype.str for name, column in columns.items()},
         "trusted": found.trusted,
         "warnings": list(found.warnings),
         "facts": dict(found.facts),
-        "curves": {name: list(values) for name, values in found.curves.items()},
+        "curves": list(found.curves),
     }
     tensor_files.write(path, _KIND, tensors, about)
 
 
-def read_issues(path: str | os.PathLike[str]) -> LabelIssues:
-    """Read findings; raises ValueError for a file that holds none or is damaged."""
+def read_findings(path: str | os.PathLike[str]) -> LabelIssues:
+    """Read findings; raises ValueError for a file that is damaged or holds something else."""
     tensors, about = tensor_files.read(path, _KIND, _NEEDED)
     try:
         return _restore(tensors, about)
@@ -68,46 +61,32 @@ def read_issues(path: str | os.PathLike[str]) -> LabelIssues:
 
 
 def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
-    classes = _classes(about["classes"])
-    rows = len(tensors["given"]) if tensors["given"].dim() == 1 else 0
-    _check_tensors(tensors, rows, len(classes))
-    _check_words(about)
-    given, suggested = tensors["given"].numpy(), tensors["suggested"].numpy()
-    rates = [Interval(*row) for row in tensors["rates"].tolist()]
+    ids, classes = (_from_json(tensors[name], about["dtypes"][name]) for name in ("ids", "classes"))
+    _check_tensors(tensors, len(ids), len(classes))
+    _check_metadata(about)
     arrays: dict[str, Any] = {
-        name: tensors[name].numpy()
-        for name in (*_ARRAYS, "parts", "part_shares")
-        if name in tensors
+        name: tensors[name].numpy() for name in (*_ARRAYS, *_OPTIONAL) if name in tensors
     }
-    ids = _ids_from_tensors(tensors)
-    if len(ids) != rows:
-        raise ValueError(f"ids must be of {rows} rows; there are {len(ids)}")
+    rates = [Interval(*row) for row in tensors["rates"].tolist()]
     return LabelIssues(
         ids=ids,
-        given_label=classes[given],
-        suggested_label=classes[suggested],
+        given_label=classes[tensors["given"].numpy()],
+        suggested_label=classes[tensors["suggested"].numpy()],
         classes=classes,
         noise_rate=NoiseRate(rates[0], tuple(rates[1:])),
         trusted=bool(about["trusted"]),
         warnings=tuple(about["warnings"]),
         facts=about["facts"],
-        curves=about["curves"],
+        curves={name: tensors[f"curve_{i}"].tolist() for i, name in enumerate(about["curves"])},
         **arrays,
     )
 
 
-def _classes(given: Any) -> NDArray[Any]:
-    kinds = {type(label) for label in given} if isinstance(given, list) else set()
-    if not kinds or not kinds <= set(_PLAIN) or len(kinds) > 1:
-        raise ValueError("classes must be whole numbers or texts")
-    return array_of(given)
-
-
 def _check_tensors(tensors: dict[str, Tensor], rows: int, classes: int) -> None:
-    """Raise unless the tensors are of so many rows and classes, and of the types written."""
+    """Raise ValueError unless the tensors have the shapes and types that are written."""
     parts = len(tensors["parts"]) if "parts" in tensors and tensors["parts"].dim() else 0
     square = (classes, classes)
-    wanted = {
+    expected = {
         "posterior": ((rows, classes), _FLOATS),
         "label_quality": ((rows,), _FLOATS),
         "is_label_issue": ((rows,), (torch.bool,)),
@@ -119,7 +98,7 @@ def _check_tensors(tensors: dict[str, Tensor], rows: int, classes: int) -> None:
         "parts": ((parts, *square), _FLOATS),
         "part_shares": ((parts,), _FLOATS),
     }
-    for name, (shape, dtypes) in wanted.items():
+    for name, (shape, dtypes) in expected.items():
         tensor = tensors.get(name)
         if tensor is not None and (tensor.shape != shape or tensor.dtype not in dtypes):
             raise ValueError(
@@ -128,38 +107,55 @@ def _check_tensors(tensors: dict[str, Tensor], rows: int, classes: int) -> None:
             )
     for name in ("given", "suggested"):
         if rows and not 0 <= tensors[name].min() <= tensors[name].max() < classes:
-            raise ValueError(f"{name} must be 0 to {classes - 1}; it is not")
+            raise ValueError(f"{name} must hold indices from 0 to {classes - 1}")
 
 
-def _check_words(about: dict[str, Any]) -> None:
-    texts = about["warnings"]
-    if not (isinstance(texts, list) and all(isinstance(text, str) for text in texts)):
-        raise ValueError("warnings must be a list of texts")
-    for name in ("facts", "curves"):
-        if not isinstance(about[name], dict):
-            raise ValueError(f"{name} must have names and values")
-    if not all(isinstance(values, list) for values in about["curves"].values()):
-        raise ValueError("curves must be lists of numbers")
+def _check_metadata(about: dict[str, Any]) -> None:
+    for name in ("warnings", "curves"):
+        values = about[name]
+        if not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+            raise ValueError(f"{name} must be a list of strings")
+    if not isinstance(about["facts"], dict):
+        raise ValueError("facts must map names to values")
 
 
-def _ids_as_tensors(ids: NDArray[Any]) -> dict[str, Tensor]:
-    """Numbers as they are, texts as one string of bytes with the end of each."""
-    if ids.dtype.kind in "iu":
-        return {"ids": torch.from_numpy(ids.astype(np.int64))}
-    pieces = [os.fsencode(str(each)) for each in ids.tolist()]
-    ends = torch.tensor([len(piece) for piece in pieces], dtype=torch.int64).cumsum(0)
-    blob = torch.frombuffer(bytearray(b"".join(pieces)) or bytearray(1), dtype=torch.uint8)
-    return {"id_bytes": blob[: int(ends[-1]) if len(ends) else 0], "id_ends": ends}
+def _json_bytes(column: NDArray[Any], name: str) -> Tensor:
+    """The values as the bytes of a JSON list; dates and durations as integers."""
+    values = column.view(np.int64) if column.dtype.kind in "mM" else column
+    listed = [_plain(value, name) for value in values.tolist()]
+    return torch.frombuffer(bytearray(json.dumps(listed).encode()), dtype=torch.uint8)
 
 
-def _ids_from_tensors(tensors: dict[str, Tensor]) -> NDArray[Any]:
-    if "ids" in tensors:
-        if tensors["ids"].dim() != 1:
-            raise ValueError("ids must be a list")
-        return tensors["ids"].numpy()
-    blob, ends = tensors["id_bytes"].numpy().tobytes(), tensors["id_ends"].tolist()
-    starts = [0, *ends[:-1]]
-    if not all(start <= end <= len(blob) for start, end in zip(starts, ends, strict=True)):
-        raise ValueError("the ends of its ids must rise")
-    texts = [os.fsdecode(blob[start:end]) for start, end in zip(starts, ends, strict=True)]
-    return np.array(texts, dtype=object)
+def _plain(value: Any, name: str) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each, name) for each in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) not in _JSON_TYPES:
+        raise TypeError(
+            f"{name} must be numbers, strings, dates or tuples of these to be saved; got "
+            f"{shortened(repr(value))}. Convert them to strings."
+        )
+    return value
+
+
+def _from_json(content: Tensor, dtype_name: str) -> NDArray[Any]:
+    dtype, values = np.dtype(dtype_name), json.loads(content.numpy().tobytes())
+    if not isinstance(values, list) or dtype.kind not in "biufmMUO":
+        raise ValueError("ids and classes must be lists of numbers, strings or dates")
+    if dtype.kind == "U":
+        return array_of(values)
+    if dtype.kind == "O":
+        column = np.empty(len(values), dtype=object)
+        for position, value in enumerate(values):
+            column[position] = _with_tuples(value)
+        return column
+    column = np.array(values, dtype=np.int64 if dtype.kind in "mM" else dtype)
+    if column.ndim != 1:
+        raise ValueError("ids and classes must be flat lists")
+    return column.view(dtype) if dtype.kind in "mM" else column
+
+
+def _with_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise ValueError("ids and classes must not hold mappings")
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Pictures, texts or table rows for the report."""
+"""Pictures, text or table rows for the report."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from ptd_ext.label_issues.inputs.columns import is_frame
-from ptd_ext.label_issues.inputs.encoder import row_text
-from ptd_ext.label_issues.report.contents import Sample
+from ptd_ext.engine.rows.columns import is_frame
+from ptd_ext.label_issues.report.sample import Sample
 
-__all__ = ["png_of", "show_rows"]
-
+_COLUMNS = 12  # shown of a row
 _SMALLEST_SIDE = 96  # pixels of a picture on the page
 
 
@@ -38,16 +36,29 @@ def _show(X: Any, row: int) -> Sample:  # noqa: N803
     if isinstance(item, str):
         return Sample(text=item)
     if item is not None:
-        return Sample(row=row_text(np.asarray(item)[None], None, 0))
-    texts = _only_text(X)
-    return Sample(text=str(texts[row])) if texts is not None else Sample(row=row_text(X, None, row))
+        return Sample(row=row_text(np.asarray(item)[None], 0))
+    strings = _only_text(X)
+    if strings is not None:
+        return Sample(text=str(strings[row]))
+    return Sample(row=row_text(X, row))
 
 
 def _only_text(X: Any) -> Any:  # noqa: N803
-    """The rows themselves where they are texts."""
+    """Return the rows themselves if they are strings."""
     if is_frame(X) or hasattr(X, "tocsr") or isinstance(X, torch.Tensor):
         return None
     return X if len(X) and isinstance(X[0], str) else None
+
+
+def row_text(X: Any, row: int) -> dict[str, str]:  # noqa: N803
+    """The first values of a row by column name, for a page."""
+    if is_frame(X):
+        return {str(name): str(X[name].to_numpy()[row]) for name in list(X.columns)[:_COLUMNS]}
+    values = X[row].toarray().ravel() if hasattr(X, "tocsr") else np.asarray(X[row]).ravel()
+    if hasattr(X, "tocsr"):  # the largest values describe such a row better than its first zeros
+        largest = np.argsort(-np.abs(values), kind="stable")[:_COLUMNS]
+        return {str(column): f"{values[column]:.4g}" for column in largest if values[column]}
+    return {str(column): f"{value:.4g}" for column, value in enumerate(values[:_COLUMNS])}
 
 
 def png_of(image: np.ndarray[Any, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""The data of a factorisation as rows that come in batches, whatever holds them.
+"""The rows of a factorisation in batches, from any container.
 
 An array, a tensor or a memory map is cut into batches; a list, a DataLoader or a function that
 returns an iterator brings its own. Nothing here holds more than one batch.
@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Rows", "open_rows"]
-
 # A batch is large enough for its matrix products to run at full speed, and small enough to be read
 # by the second of them from the cache.
 _BATCH_BYTES = {"cpu": 8 << 20, "cuda": 256 << 20}
@@ -26,8 +24,8 @@ class Rows:
 
     device: torch.device
     dtype: torch.dtype
-    features: int
-    as_tensors: bool  # what the data are made of, so that results can be made of the same
+    n_features: int
+    as_tensors: bool  # whether results are tensors, as the data are
 
     def count(self) -> int:
         """N."""
@@ -46,12 +44,12 @@ class Rows:
         return torch.cat(found)
 
     def like_data(self, tensor: Tensor) -> Any:
-        """A result as the kind of thing that the data are."""
+        """Convert a result to the type of the data."""
         return tensor if self.as_tensors else tensor.cpu().numpy()
 
 
 def open_rows(data: Any, batch_size: int | None = None, device: Any = None) -> Rows:
-    """Rows of whatever was given; TypeError or ValueError with a sentence if it has none."""
+    """Open the rows of any supported container; raise TypeError or ValueError for others."""
     if isinstance(data, Tensor | np.ndarray):
         return _ArrayRows(data, batch_size, device)
     if hasattr(data, "tocsr"):
@@ -60,7 +58,7 @@ def open_rows(data: Any, batch_size: int | None = None, device: Any = None) -> R
         return _ArrayRows(np.asarray(data), batch_size, device)
     if isinstance(data, Iterator):
         raise TypeError(
-            "X can be gone through only once: pass a function that returns a new iterator of "
+            "X can be iterated over only once: pass a function that returns a new iterator of "
             "batches each time, or feed the batches to partial_fit."
         )
     if callable(data):
@@ -82,8 +80,8 @@ class _ArrayRows(Rows):
         self.as_tensors = isinstance(data, Tensor)
         self.dtype = _working_type(data.dtype)
         self.device = _device_of(data, device)
-        self.features = data.shape[1]
-        row_bytes = max(1, self.features * self.dtype.itemsize)
+        self.n_features = data.shape[1]
+        row_bytes = max(1, self.n_features * self.dtype.itemsize)
         most = _BATCH_BYTES.get(self.device.type, _BATCH_BYTES["cpu"]) // row_bytes
         self._batch = batch_size or max(1, most)
 
@@ -100,7 +98,7 @@ class _ArrayRows(Rows):
         if self.as_tensors:
             return self._tensor(self._data[indices.to(self._data.device)])
         found = []
-        for few in indices.split(64):  # each may bring in megabytes around it
+        for few in indices.split(64):  # each may load megabytes around it
             found.append(self._tensor(self._data[few.numpy()]))
             _release(self._data, slice(int(few[0]), int(few[-1]) + 1))
         return torch.cat(found)
@@ -121,7 +119,7 @@ class _StreamRows(Rows):
         self.as_tensors = isinstance(first, Tensor)
         self.dtype = _working_type(first.dtype)
         self.device = _device_of(first, device)
-        self.features = first.shape[1]
+        self.n_features = first.shape[1]
 
     def count(self) -> int:
         if self._count is None:
@@ -133,9 +131,9 @@ class _StreamRows(Rows):
         for batch in self._make():
             part = _only_features(batch)
             _check_matrix(part)
-            if part.shape[1] != self.features:
+            if part.shape[1] != self.n_features:
                 raise ValueError(
-                    f"Every batch of X must have {self.features} columns, as the first has; got "
+                    f"Every batch of X must have {self.n_features} columns, as the first has; got "
                     f"{part.shape[1]}."
                 )
             at = slice(begin, begin + len(part))
@@ -143,13 +141,13 @@ class _StreamRows(Rows):
             yield at, _as_tensor(part).detach().to(self.device, self.dtype)
         if self._count is not None and begin != self._count:
             raise ValueError(
-                f"X had {self._count} rows the first time and {begin} now: every pass must bring "
+                f"X had {self._count} rows the first time and {begin} now: every pass must give "
                 "the same rows in the same order."
             )
 
 
 def _only_features(batch: Any) -> Any:
-    """DataLoaders bring (features, labels, …)."""
+    """The features of a batch; DataLoaders give (features, labels, …)."""
     return batch[0] if isinstance(batch, tuple | list) else batch
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,25 +13,12 @@ from ptd_ext.nmf._init import NOT_FINITE, initial_parts, sample_rows
 from ptd_ext.nmf._updates import Effort, Sums, squared_error, weight_sweep
 from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
-from ptd_ext.utils.progress import ProgressBar
 
-__all__ = ["Fit", "FitOptions"]
+if TYPE_CHECKING:
+    from ptd_ext.nmf.estimator import SimplexNMF
 
 # Momentum: the next weights are sought so far beyond the best parts, in steps of the parts.
 _FIRST_MOMENTUM, _MOST_MOMENTUM = 0.3, 1.0
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """The parameters of :class:`ptd_ext.SimplexNMF` that a fit depends on."""
-
-    n_parts: int
-    max_iter: int
-    tol: float
-    compactness: float
-    n_init: int
-    random_state: Any
-    progress: bool
 
 
 class Fit:
@@ -42,14 +28,14 @@ class Fit:
     weights: Tensor  # [B, N, R] of this rank's rows
     sums: Sums
     objectives: list[Tensor]  # [B] each
-    error: Tensor  # squared, [B], of parts and weights as they are, or as they last were known
+    error: Tensor  # squared, [B], of the current parts and weights, or of the last ones known
     n_iter: int
     interrupted: bool
 
-    def __init__(self, rows: Rows, ranks: Ranks, settings: FitOptions) -> None:
+    def __init__(self, rows: Rows, ranks: Ranks, settings: SimplexNMF) -> None:
         self._rows, self._ranks, self._settings = rows, ranks, settings
         count, n_init = settings.n_parts, settings.n_init
-        seed = ranks.agree(seed_of(settings.random_state), rows.device)
+        seed = ranks.agree(seed_of(settings.random_state))
         sample = sample_rows(rows, ranks, count, seed)
         self._centre = sample.mean(0).to(rows.device)
         self.parts = initial_parts(sample, count, n_init, seed).to(rows.device, rows.dtype)
@@ -65,12 +51,14 @@ class Fit:
     def run(self, effort: Effort, final: Effort) -> None:
         """Run all iterations, then compute final weights for the parts."""
         settings = self._settings
-        iterations = ProgressBar(range(1, settings.max_iter + 1), settings.progress, "SimplexNMF")
+        bar = _progress_bar(settings.max_iter) if settings.progress else None
         try:
-            for iteration in iterations:
+            for iteration in range(1, settings.max_iter + 1):
                 (self._iterate if self.objectives else self._first_iteration)(effort)
                 self.n_iter = iteration
-                iterations.tell(error=f"{self.error.min().sqrt():.6g}")
+                if bar is not None:
+                    bar.set_postfix(error=f"{self.error.min().sqrt():.6g}")
+                    bar.update()
                 if self._has_converged():
                     break
             self._finish(final)
@@ -81,10 +69,11 @@ class Fit:
                 stacklevel=4,
             )
         finally:
-            iterations.close()
+            if bar is not None:
+                bar.close()
 
     def best(self) -> int:
-        """The factorisation of the least objective."""
+        """The index of the factorisation with the smallest objective."""
         penalty = self.sums.penalty(self.parts, self._settings.compactness)
         objective = self.error + penalty
         return int(objective.nan_to_num(torch.inf).argmin())
@@ -150,3 +139,13 @@ class Fit:
         sums, _ = weight_sweep(self._rows, self.parts, self.weights, final)
         self.sums = sums.over(self._ranks)
         self.error = self._ranks.sum_(squared_error(self._rows, self.parts, self.weights))
+
+
+def _progress_bar(total: int) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError(
+            'progress=True needs tqdm: install it with `pip install "ptd_ext[progress]"`.'
+        ) from error
+    return tqdm(total=total, desc="SimplexNMF")

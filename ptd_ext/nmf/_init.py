@@ -8,8 +8,6 @@ from torch import Tensor
 from ptd_ext.nmf._data import Rows
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["NOT_FINITE", "initial_parts", "sample_rows"]
-
 NOT_FINITE = "X holds NaN or infinity, or numbers whose squares are not finite: scale it."
 _SAMPLE_PER_PART, _LARGEST_SAMPLE = 64, 4096
 
@@ -29,7 +27,7 @@ def sample_rows(rows: Rows, ranks: Ranks, n_parts: int, seed: int) -> Tensor:
     else:
         chosen = torch.arange(total)
     mine = (chosen >= begin) & (chosen < begin + rows.count())
-    sample = torch.zeros(len(chosen), rows.features, dtype=torch.float64, device=rows.device)
+    sample = torch.zeros(len(chosen), rows.n_features, dtype=torch.float64, device=rows.device)
     if mine.any():
         sample[mine.to(rows.device)] = rows.take(chosen[mine] - begin).double()
     sample = ranks.sum_(sample).cpu()

@@ -15,8 +15,6 @@ from ptd_ext.nmf._data import Rows
 from ptd_ext.ops.simplex import WeightProblem
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["Effort", "Sums", "squared_error", "weight_problem", "weight_sweep"]
-
 
 class Effort(NamedTuple):
     """Limits of a weight step: see :func:`ptd_ext.simplex_weights`."""
@@ -34,20 +32,13 @@ class Sums(NamedTuple):
     @classmethod
     def zeros(cls, parts: Tensor) -> Sums:
         """Return the sums over no rows."""
-        batch, count, features = parts.shape
-
-        def zeros(*shape: int) -> Tensor:
-            return parts.new_zeros(shape, dtype=torch.float64)
-
-        return cls(zeros(batch, count, count), zeros(batch, count, features))
+        hx = torch.zeros_like(parts, dtype=torch.float64)
+        return cls(torch.zeros_like(hx @ hx.mT), hx)
 
     def over(self, ranks: Ranks) -> Sums:
         """Add up the sums of all ranks, in one message of B·R·(R + D) numbers."""
         both = ranks.sum_(torch.cat([self.hh, self.hx], -1))
         return Sums(*both.split([self.hh.shape[-1], self.hx.shape[-1]], -1))
-
-    def __add__(self, other: Sums) -> Sums:  # type: ignore[override]
-        return Sums(self.hh + other.hh, self.hx + other.hx)
 
     def best_parts(self, parts: Tensor, compactness: float = 0.0) -> Tensor:
         """The W of the least ‖X − hW‖² + λ‖W − x̄‖² + ε‖W − parts‖².
@@ -118,7 +109,7 @@ def weight_sweep(
     improved = weights if improved is None else improved
     problem, matrix = weight_problem(parts)
     batch, count, _ = parts.shape
-    sums, squares = Sums.zeros(parts), _Squares(parts)
+    sums, spread = Sums.zeros(parts), parts.new_zeros((), dtype=torch.float64)
     for at, x in rows.batches():
         linear = (x @ matrix).view(len(x), batch, count).transpose(0, 1)
         h = problem.solve(linear, weights[:, at], *effort)
@@ -126,32 +117,19 @@ def weight_sweep(
         sums.hh.add_(h.mT @ h)
         sums.hx.add_(h.mT @ x)
         if centre is not None:
-            squares.add(0, torch.sub(x, centre.to(x.dtype), out=squares.like(x)))
-    return sums, squares.total[0]
+            spread += _squares(x - centre.to(x.dtype))
+    return sums, spread
 
 
 def squared_error(rows: Rows, parts: Tensor, weights: Tensor) -> Tensor:
     """‖X − hW‖² of each factorisation [B], with no digits cancelled."""
-    squares = _Squares(parts)
+    total = parts.new_zeros(len(parts), dtype=torch.float64)
     for at, x in rows.batches():
         for which, (h, w) in enumerate(zip(weights[:, at], parts, strict=True)):
-            squares.add(which, torch.addmm(x, h, w, alpha=-1, out=squares.like(x)))
-    return squares.total
+            total[which] += _squares(torch.addmm(x, h, w, alpha=-1))
+    return total
 
 
-class _Squares:
-    """Sums of squares over batches, with the same memory for what is squared in each."""
-
-    def __init__(self, parts: Tensor) -> None:
-        self.total = torch.zeros(len(parts), dtype=torch.float64, device=parts.device)  # [B]
-        self._memory = parts.new_empty(0, parts.shape[-1])
-
-    def like(self, x: Tensor) -> Tensor:
-        """Memory for a batch [n, D], to be overwritten."""
-        if len(self._memory) < len(x):
-            self._memory = torch.empty_like(x)
-        return self._memory[: len(x)]
-
-    def add(self, which: int, batch: Tensor) -> None:
-        """A row at a time in the batch's own type, then in float64."""
-        self.total[which] += torch.linalg.vector_norm(batch, dim=-1).double().square().sum()
+def _squares(rows: Tensor) -> Tensor:
+    """Sum of squares: each row in the type of the batch, then all in float64."""
+    return torch.linalg.vector_norm(rows, dim=-1).double().square().sum()

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ptd_ext.nmf._data import Rows, open_rows
-from ptd_ext.nmf._fit import Fit, FitOptions
+from ptd_ext.nmf._fit import Fit
 from ptd_ext.nmf._init import NOT_FINITE, initial_parts, sample_rows
 from ptd_ext.nmf._updates import Effort, Sums, weight_problem, weight_sweep
 from ptd_ext.ops.devices import check_device
+from ptd_ext.utils.arguments import check_integer, check_nonnegative, check_share
 from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import NotFittedError, Params, seed_of
 from ptd_ext.utils.threads import threads_for, using
 
-__all__ = ["SimplexNMF"]
-
-_MOST_PARTS = 256
+_MAX_PARTS = 256
 
 
 class SimplexNMF(Params):
@@ -30,36 +28,34 @@ class SimplexNMF(Params):
     in the direction of their last step, which saves many iterations. The error never rises. Each
     row is a weighted mean of the parts, and a new row gets its weights from :meth:`transform`.
 
-    Parts further apart than need be serve the data as well, so that they are not determined by the
-    error alone. ``compactness`` λ adds λN/R · ‖W − x̄‖² to it, x̄ the mean of the data: of parts that
-    fit alike, the closest together are found. Small values such as 1e-3 do.
+    The error alone does not determine the parts: parts that lie further apart can fit equally well.
+    ``compactness`` λ adds λN/R · ‖W − x̄‖² to the objective, where x̄ is the mean of the data, and so
+    selects the parts that lie closest together. Small values such as 1e-3 are enough.
 
     The conventions are scikit-learn's. X may be a tensor on any device, an array, or larger than
     memory: an ``np.memmap``, a sequence of batches such as a DataLoader, or a function that returns
-    an iterator of batches. What comes back is of the kind that went in. float64 is worked on in
-    float64, anything else in float32.
-
-    Ctrl-C while fitting keeps what there is by then.
+    an iterator of batches. Results have the type of the input. Computations are in float64 for
+    float64 input and in float32 for any other. Ctrl-C ends a fit and keeps its current result.
 
     Args:
         n_parts: R, up to 256.
-        max_iter: the largest number of iterations.
-        tol: stops when an iteration lowers the objective by less than this share of what it was at
-            first; 0 never stops early.
+        max_iter: maximum number of iterations.
+        tol: the fit stops when an iteration lowers the objective by less than this share of its
+            first value; 0 never stops early.
         compactness: λ, see above.
-        n_init: so many factorisations from different starts, side by side; the best is kept.
+        n_init: number of factorisations from different starts, side by side; the best is kept.
         inner_steps: steps of each row's weights in an iteration.
-        transform_steps: the most steps for final weights.
-        weight_tol: weights are final when a step of theirs is no longer than this.
+        transform_steps: maximum number of steps for final weights.
+        weight_tol: weights are final when a step is no longer than this.
         forget_factor: in ``partial_fit``, the share of their importance that rows seen before keep
             at each call, since their weights belong to parts that have moved on.
-        batch_size: rows worked on at a time; by default as many as suit the caches.
+        batch_size: number of rows processed at once; by default as many as suit the caches.
         random_state: a seed, or a generator of NumPy or torch.
         device: where to compute; by default where the data are.
         process_group: "world" or a group of torch.distributed, if every rank of it calls ``fit``
             with a share of the rows: all get the parts that one process would find for all rows in
             the order of the ranks.
-        progress: whether to show a progress bar, which takes tqdm.
+        progress: whether to show a progress bar, which needs tqdm.
 
     Attributes:
         components_: W, [R, D].
@@ -128,7 +124,7 @@ class SimplexNMF(Params):
         problem, matrix = weight_problem(parts[None])
         effort, weights = self._final_effort(), []
         for _, x in rows.batches():
-            with using(self._threads(len(x), rows.features)):
+            with using(self._threads(len(x), rows.n_features)):
                 products = x @ matrix
                 # A value that is not finite makes its row's products so, and these are fewer.
                 if not products.isfinite().all():
@@ -140,9 +136,9 @@ class SimplexNMF(Params):
         """Rows from their weights: hW, [N, D]."""
         rows = open_rows(X, self.batch_size, self.device)
         parts = self._parts_for(None).to(rows.device, rows.dtype)
-        if rows.features != len(parts):
+        if rows.n_features != len(parts):
             raise ValueError(
-                f"X must have a column for each of {len(parts)} parts; got {rows.features}."
+                f"X must have a column for each of {len(parts)} parts; got {rows.n_features}."
             )
         return rows.like_data(torch.cat([h @ parts for _, h in rows.batches()]))
 
@@ -156,7 +152,7 @@ class SimplexNMF(Params):
         rows = self._open(X)
         ranks = Ranks.of_group(self.process_group)
         if not hasattr(self, "components_"):
-            seed = ranks.agree(seed_of(self.random_state), rows.device)
+            seed = ranks.agree(seed_of(self.random_state))
             sample = sample_rows(rows, ranks, self.n_parts, seed)
             parts = initial_parts(sample, self.n_parts, 1, seed).to(rows.device, rows.dtype)
             self.n_iter_ = 0
@@ -164,13 +160,14 @@ class SimplexNMF(Params):
         else:
             parts = self._parts_for(rows)[None]
         weights = parts.new_full((1, rows.count(), self.n_parts), 1 / self.n_parts)
-        with using(self._threads(rows.count(), rows.features)):
+        with using(self._threads(rows.count(), rows.n_features)):
             sums, _ = weight_sweep(rows, parts, weights, self._final_effort())
         sums = sums.over(ranks)
         if not sums.hx.isfinite().all():
             raise ValueError(NOT_FINITE)
         if self._sums is not None:
-            sums = sums + Sums(*(self.forget_factor * old.to(rows.device) for old in self._sums))
+            before = (self.forget_factor * old.to(rows.device) for old in self._sums)
+            sums = Sums(*map(torch.add, sums, before))
         self._keep(rows, sums.best_parts(parts, self.compactness)[0], sums)
         self.n_iter_ += 1
         return self
@@ -178,17 +175,8 @@ class SimplexNMF(Params):
     @torch.no_grad()
     def _fit(self, data: Any) -> tuple[Rows, Tensor]:
         rows = self._open(data)
-        options = FitOptions(
-            n_parts=self.n_parts,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            compactness=self.compactness,
-            n_init=self.n_init,
-            random_state=self.random_state,
-            progress=self.progress,
-        )
-        with using(self._threads(self.n_init * rows.count(), rows.features)):
-            fit = Fit(rows, Ranks.of_group(self.process_group), options)
+        with using(self._threads(self.n_init * rows.count(), rows.n_features)):
+            fit = Fit(rows, Ranks.of_group(self.process_group), self)
             fit.run(Effort(self.inner_steps, 0.0), self._final_effort())
         best = fit.best()
         self._keep(rows, fit.parts[best], Sums(*(each[best : best + 1] for each in fit.sums)))
@@ -205,7 +193,7 @@ class SimplexNMF(Params):
 
     def _keep(self, rows: Rows, parts: Tensor, sums: Sums) -> None:
         self.components_ = rows.like_data(parts)
-        self.n_features_in_ = rows.features
+        self.n_features_in_ = rows.n_features
         self._sums = sums
 
     def _parts_for(self, rows: Rows | None) -> Tensor:
@@ -215,11 +203,11 @@ class SimplexNMF(Params):
         parts = torch.as_tensor(self.components_)
         if rows is None:
             return parts
-        if rows.features != parts.shape[1]:
+        if rows.n_features != parts.shape[1]:
             raise ValueError(
                 f"X must have {parts.shape[1]} columns, as the rows that the parts were fitted to; "
-                f"got {rows.features}. X has {rows.features} features, but SimplexNMF is expecting "
-                f"{parts.shape[1]} features as input."
+                f"got {rows.n_features}. X has {rows.n_features} features, but SimplexNMF is "
+                f"expecting {parts.shape[1]} features as input."
             )
         return parts.to(rows.device, rows.dtype)
 
@@ -232,18 +220,11 @@ class SimplexNMF(Params):
         return Effort(self.transform_steps, self.weight_tol)
 
     def _check_params(self) -> None:
-        for name in ("n_parts", "max_iter", "n_init", "inner_steps", "transform_steps"):
-            if not isinstance(getattr(self, name), Integral):
-                raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}.")
-        if not 1 <= self.n_parts <= _MOST_PARTS:
-            raise ValueError(f"n_parts must be 1 to {_MOST_PARTS}; got {self.n_parts}.")
+        check_integer(self.n_parts, "n_parts", maximum=_MAX_PARTS)
         for name in ("max_iter", "n_init", "inner_steps", "transform_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
+            check_integer(getattr(self, name), name)
         for name in ("tol", "weight_tol", "compactness"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative; got {getattr(self, name)}.")
-        if not 0 <= self.forget_factor <= 1:
-            raise ValueError(f"forget_factor must be 0 to 1; got {self.forget_factor}.")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1 or None; got {self.batch_size}.")
+            check_nonnegative(getattr(self, name), name, finite=False)
+        check_share(self.forget_factor, "forget_factor")
+        if self.batch_size is not None:
+            check_integer(self.batch_size, "batch_size")

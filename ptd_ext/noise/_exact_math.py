@@ -14,9 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["cos_sin_turns", "exp", "log", "power_of_two"]
-
-# ln 2 in two pieces: a whole number below 2²⁰ times the first is exact.
+# ln 2 in two pieces: an integer below 2²⁰ times the first is exact.
 _LN2_HIGH = math.floor(math.log(2) * 2**32) / 2**32
 _LN2_LOW = 2.3190468138462996e-17 + (0.6931471805599453 - _LN2_HIGH)  # the sum is ln 2 to 2⁻¹⁰⁰
 

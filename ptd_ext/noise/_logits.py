@@ -23,8 +23,6 @@ from torch import Tensor
 from ptd_ext.noise import _exact_math as exact_math
 from ptd_ext.noise import _philox as philox
 
-__all__ = ["NoiseInputs", "noise_logits"]
-
 PROJECTION_STREAM = 3
 _WEIGHT_BITS = 16
 _BLOCK = 1 << 20  # entries of w at once

@@ -9,30 +9,15 @@ TestU01's BigCrush. Words are held in int64 tensors, whose products wrap around 
 
 from __future__ import annotations
 
-import operator
-
 import torch
 from torch import Tensor
 
 from ptd_ext.noise import _exact_math as exact_math
 
-__all__ = ["check_seed", "normals", "uniforms", "words"]
-
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85  # the golden ratio and √3 − 1
 _ROUNDS = 10
-
-
-def check_seed(seed: int) -> int:
-    """Return the seed as an int; raise unless it is an integer from 0 to 2⁶⁴ − 1."""
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**64:
-        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1; got {seed!r}.")
-    return number
 
 
 def words(seed: int, *counter: Tensor | int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -18,12 +18,11 @@ from ptd_ext.noise import _exact_math as exact_math
 from ptd_ext.noise import _philox as philox
 from ptd_ext.noise._logits import NoiseInputs, noise_logits
 from ptd_ext.noise.labels import LabelNoise
+from ptd_ext.utils.arguments import check_integer, check_share
 from ptd_ext.utils.ids import as_ids, as_labels
 
-__all__ = ["instance_dependent_noise", "pairwise_noise", "symmetric_noise"]
-
 _RATE_STREAM, _LABEL_STREAM = 1, 2
-_SCORE_BITS = 40  # softmax as whole numbers, the largest of them 2⁴⁰: their sum is exact
+_SCORE_BITS = 40  # softmax as integers, the largest 2⁴⁰: their sum is exact
 _PANEL = 1 << 22  # entries of an [n, C] block at once
 
 # Maps positions of samples of one class, and that class, to integer scores [n, C]. Wrong labels are
@@ -36,8 +35,8 @@ def instance_dependent_noise(
     labels: Any,
     rate: float,
     *,
-    seed: int,
-    classes: int | None = None,
+    random_state: int,
+    n_classes: int | None = None,
     ids: Any = None,
     inputs: Literal["raw", "standardised"] = "raw",
     statistics: tuple[Any, Any] | None = None,
@@ -58,8 +57,8 @@ def instance_dependent_noise(
         features: x, [N, D] or [N, …]: a tensor, an array or a memory map, read in blocks.
         labels: y, [N], the clean labels.
         rate: the mean of q before it is restricted.
-        seed: 0 to 2⁶⁴ − 1.
-        classes: C; by default the largest label plus one. Give it for a shard.
+        random_state: the seed, 0 to 2⁶⁴ − 1.
+        n_classes: C; by default the largest label plus one. Give it for a shard.
         ids: the samples' ids, [N]; by default 0 … N−1. Give them for a shard or shuffled data.
         inputs: "raw" takes x as it comes, as the authors do with pixels 0 … 255, which makes the
             softmax nearly one-hot: z has the standard deviation ‖x‖. "standardised" takes
@@ -72,8 +71,8 @@ def instance_dependent_noise(
     Returns:
         Noisy labels, the rows p, and what they were made with, on the device of `labels`.
     """
-    labels, classes = as_labels(labels, classes)
-    _check_fraction(rate_std, "rate_std")
+    labels, n_classes = as_labels(labels, n_classes)
+    rate_std = check_share(rate_std, "rate_std")
     if inputs not in ("raw", "standardised"):
         raise ValueError(f'inputs must be "raw" or "standardised"; got {inputs!r}.')
     if inputs == "raw" and statistics is not None:
@@ -83,58 +82,60 @@ def instance_dependent_noise(
         raise ValueError(
             f"features must have one row per label, {len(labels)}; got {source.samples}."
         )
-    settings: dict[str, Any] = {"rate_std": float(rate_std), "inputs": inputs}
+    settings: dict[str, Any] = {"rate_std": rate_std, "inputs": inputs}
     if inputs == "standardised" and len(labels):
         statistics = source.statistics() if statistics is None else statistics
         source = NoiseInputs(features, statistics)
         settings |= {"mean": _plain(statistics[0]), "std": _plain(statistics[1])}
 
     def scores(rows: Tensor, label: int) -> Tensor:
-        logits = noise_logits(source, rows, label, classes, seed)
+        logits = noise_logits(source, rows, label, n_classes, random_state)
         logits[:, label] = -torch.inf
         gap = logits - logits.amax(1, keepdim=True)
         # exp(−30) is less than half of 2⁻⁴⁰.
         return (exact_math.exp(gap.clamp(min=-30)) * 2.0**_SCORE_BITS).round_().long()
 
-    return _noise("instance", labels, classes, rate, rate_std, seed, ids, scores, settings)
+    return _noise(
+        "instance", labels, n_classes, rate, rate_std, random_state, ids, scores, settings
+    )
 
 
 def symmetric_noise(
-    labels: Any, rate: float, *, seed: int, classes: int | None = None, ids: Any = None
+    labels: Any, rate: float, *, random_state: int, n_classes: int | None = None, ids: Any = None
 ) -> LabelNoise:
     """Replace a label, with probability `rate`, by any other one: p_k = rate/(C − 1).
 
     Arguments as in :func:`instance_dependent_noise`.
     """
-    labels, classes = as_labels(labels, classes)
+    labels, n_classes = as_labels(labels, n_classes)
 
     def scores(rows: Tensor, label: int) -> Tensor:
-        return torch.ones(len(rows), classes, dtype=torch.int64, device=rows.device)
+        return torch.ones(len(rows), n_classes, dtype=torch.int64, device=rows.device)
 
-    return _noise("symmetric", labels, classes, rate, 0.0, seed, ids, scores, {})
+    return _noise("symmetric", labels, n_classes, rate, 0.0, random_state, ids, scores, {})
 
 
 def pairwise_noise(
-    labels: Any, rate: float, *, seed: int, classes: int | None = None, ids: Any = None
+    labels: Any, rate: float, *, random_state: int, n_classes: int | None = None, ids: Any = None
 ) -> LabelNoise:
     """Replace a label, with probability `rate`, by the next class, y + 1 modulo C.
 
     Arguments as in :func:`instance_dependent_noise`.
     """
-    labels, classes = as_labels(labels, classes)
+    labels, n_classes = as_labels(labels, n_classes)
 
     def scores(rows: Tensor, label: int) -> Tensor:
-        found = torch.zeros(len(rows), classes, dtype=torch.int64, device=rows.device)
-        found[:, (label + 1) % classes] = 1
+        found = torch.zeros(len(rows), n_classes, dtype=torch.int64, device=rows.device)
+        found[:, (label + 1) % n_classes] = 1
         return found
 
-    return _noise("pairwise", labels, classes, rate, 0.0, seed, ids, scores, {})
+    return _noise("pairwise", labels, n_classes, rate, 0.0, random_state, ids, scores, {})
 
 
 def _noise(
     kind: str,
     labels: Tensor,
-    classes: int,
+    n_classes: int,
     rate: float,
     rate_std: float,
     seed: int,
@@ -143,14 +144,14 @@ def _noise(
     settings: dict[str, Any],
 ) -> LabelNoise:
     """Compute scores, flip rates, rows and labels, class by class and in panels."""
-    _check_fraction(rate, "rate")
-    seed = philox.check_seed(seed)
+    rate = check_share(rate, "rate")
+    seed = check_integer(seed, "random_state", 0, 2**64 - 1)
     ids = as_ids(ids, len(labels), labels.device)
     noisy = torch.empty_like(labels)
-    rows = torch.empty(len(labels), classes, device=labels.device)
+    rows = torch.empty(len(labels), n_classes, device=labels.device)
     for label in labels.unique().tolist():
         members = (labels == label).nonzero()[:, 0]
-        for panel in members.split(max(1, _PANEL // classes)):
+        for panel in members.split(max(1, _PANEL // n_classes)):
             score = scores(panel, label).to(labels.device)
             score[:, label] = 0
             flip_rate = _flip_rates(ids[panel], rate, rate_std, seed)
@@ -158,13 +159,13 @@ def _noise(
             row[:, label] = 1 - flip_rate
             rows[panel] = row.float()
             noisy[panel] = _draw(score, flip_rate, label, ids[panel], seed)
-    settings = {"rate": float(rate), "seed": seed} | settings
+    settings = {"rate": rate, "random_state": seed} | settings
     return LabelNoise(noisy, labels, rows, ids, kind, settings)
 
 
 def _flip_rates(ids: Tensor, rate: float, std: float, seed: int) -> Tensor:
     """Draw from N(rate, std²) until the value is in [0, 1]; the counter is (id, attempt)."""
-    rates = torch.full(ids.shape, float(rate), dtype=torch.float64, device=ids.device)
+    rates = torch.full(ids.shape, rate, dtype=torch.float64, device=ids.device)
     if std == 0:
         return rates
     waiting = torch.arange(len(ids), device=ids.device)
@@ -190,11 +191,6 @@ def _draw(score: Tensor, flip_rate: Tensor, label: int, ids: Tensor, seed: int) 
 
 def _sample_words(seed: int, ids: Tensor, index: int, stream: int) -> tuple[Tensor, ...]:
     return philox.words(seed, ids & 0xFFFFFFFF, ids >> 32, index, stream)
-
-
-def _check_fraction(value: float, name: str) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be from 0 to 1; got {value}.")
 
 
 def _plain(value: Any) -> Any:

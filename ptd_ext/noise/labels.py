@@ -12,8 +12,6 @@ from torch import Tensor
 from ptd_ext.utils import tensor_files as files
 from ptd_ext.utils.ids import as_ids, as_labels, as_rows
 
-__all__ = ["LabelNoise", "load_noise", "save_noise"]
-
 _FORMAT = "label noise"
 _TENSORS = ("noisy_labels", "labels", "rows", "ids")
 # Sums of float32 probabilities may be off 1 by this much; those of 3,000 classes are by 1e-6.
@@ -41,7 +39,7 @@ class LabelNoise:
     settings: dict[str, Any]
 
     @property
-    def classes(self) -> int:
+    def n_classes(self) -> int:
         """The number of classes, C."""
         return self.rows.shape[1]
 
@@ -59,30 +57,29 @@ class LabelNoise:
     @property
     def confusion(self) -> Tensor:
         """Counts [C, C]: entry (i, k) is the number of samples of class i with the label k."""
-        pairs = self.labels * self.classes + self.noisy_labels
-        return pairs.bincount(minlength=self.classes**2).view(self.classes, self.classes)
+        pairs = self.labels * self.n_classes + self.noisy_labels
+        return pairs.bincount(minlength=self.n_classes**2).view(self.n_classes, self.n_classes)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to a safetensors file; the write is atomic."""
+        tensors = {name: getattr(self, name) for name in _TENSORS}
+        files.write(path, _FORMAT, tensors, {"kind": self.kind, "settings": self.settings})
 
-def save_noise(noise: LabelNoise, path: str | PathLike[str]) -> None:
-    """Write everything in `noise` to a safetensors file, which is there whole or not at all."""
-    tensors = {name: getattr(noise, name) for name in _TENSORS}
-    files.write(path, _FORMAT, tensors, {"kind": noise.kind, "settings": noise.settings})
-
-
-def load_noise(path: str | PathLike[str]) -> LabelNoise:
-    """Read what :func:`save_noise` wrote; raises ValueError for a wrong or damaged file."""
-    tensors, about = files.read(path, _FORMAT, _TENSORS)
-    try:
-        return _checked(tensors, about)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} holds no usable {_FORMAT}: {error}") from None
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> LabelNoise:
+        """Read what :meth:`save` wrote; raise ValueError for a wrong or damaged file."""
+        tensors, about = files.read(path, _FORMAT, _TENSORS)
+        try:
+            return _checked(tensors, about)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} holds no usable {_FORMAT}: {error}") from None
 
 
 def _checked(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelNoise:
     rows = as_rows(tensors["rows"], "rows")
-    samples, classes = rows.shape
+    samples, n_classes = rows.shape
     for name in ("labels", "noisy_labels"):
-        tensors[name], _ = as_labels(tensors[name], classes)
+        tensors[name], _ = as_labels(tensors[name], n_classes)
         if len(tensors[name]) != samples:
             raise ValueError(f"{name} must be [{samples}]; got {list(tensors[name].shape)}.")
     tensors["ids"] = as_ids(tensors["ids"], samples, torch.device("cpu"))

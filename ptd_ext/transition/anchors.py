@@ -1,8 +1,8 @@
-"""Anchors: samples that almost certainly belong to a class, found in the noisy posterior.
+"""Anchors: samples that almost certainly belong to a class, found by P(given label | x).
 
-If P(Y = i | x) = 1, the noisy posterior P(Ȳ | x) is row i of T(x) (Eq. 3). Samples with a large
-P(Ȳ = i | x) come nearest to that. Those with the very largest are often outliers, so the default
-rule takes a band of percentiles below them.
+If P(Y = i | x) = 1, then P(Ȳ | x) is row i of T(x) (Eq. 3). Samples with a large P(Ȳ = i | x) come
+closest. The samples with the very largest values are often outliers, so the default rule takes a
+band of percentiles below them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.transition.posteriors import Posteriors
-from ptd_ext.utils.arguments import whole_number
+from ptd_ext.transition.estimate import EstimatedTransition
+from ptd_ext.transition.pred_probs import PredProbs
+from ptd_ext.utils.arguments import check_integer
 from ptd_ext.utils.ids import positions
 
-__all__ = ["Anchors", "class_transition", "find_anchors"]
-
 _MOST_LEVELS = 1 << 20  # percentiles to choose an anchor at
-_SPARE = 1.25  # so many times the candidates wanted are held before the least are dropped
+_SPARE = 1.25  # candidates held, relative to those wanted, before the smallest are dropped
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,8 @@ class Anchors:
     """Anchors of C classes: `anchors[i]` are the ids of those of class i.
 
     Attributes:
-        ids: for every class an int64 tensor of sample ids, by rising noisy posterior.
-        rule: how they were chosen.
+        ids: for every class an int64 tensor of sample ids, by rising P(Ȳ = i | x).
+        rule: the rule that chose them.
     """
 
     ids: tuple[Tensor, ...] = field(repr=False)
@@ -51,7 +49,7 @@ class Anchors:
 
 
 def find_anchors(
-    noisy_posterior: Any,
+    pred_probs: Any,
     *,
     ids: Any = None,
     rule: Literal["band", "percentile", "argmax"] = "band",
@@ -63,12 +61,12 @@ def find_anchors(
     Neither the order of the samples nor ties change what is found.
 
     Args:
-        noisy_posterior: P(Ȳ | x), as :func:`combine_posteriors` takes it: one [N, C], several to be
-            averaged, or (ids, posterior) pairs of cross-fitting folds. It may be larger than
+        pred_probs: P(Ȳ | x), as :func:`combine_pred_probs` takes it: one [N, C], several to be
+            averaged, or (ids, probabilities) pairs of cross-fitting folds. It may be larger than
             memory: a memory map [N, C], batches such as a DataLoader, or a function that returns an
             iterator of batches. Then only one batch is held at a time, and for each class the
             samples above the percentile band[0].
-        ids: of the N samples; by default 0 … N−1.
+        ids: ids of the N samples; by default 0 … N−1.
         rule: how to choose the anchors of class i.
 
             * "band": those between the percentiles `band` of P(Ȳ = i | x); if they are more than
@@ -77,7 +75,7 @@ def find_anchors(
               band[0] to band[1]; give the number of parts as `count`;
             * "argmax": the `count` largest.
         band: percentiles of the rules "band" and "percentile".
-        count: at most so many per class; by default 1,000 for "band" and 1 for "argmax".
+        count: maximum number per class; by default 1,000 for "band" and 1 for "argmax".
     """
     if rule not in ("band", "percentile", "argmax"):
         raise ValueError(f'rule must be "band", "percentile" or "argmax"; got {rule!r}.')
@@ -90,15 +88,15 @@ def find_anchors(
                 'count must be given with rule="percentile": one anchor per part is usual.'
             )
         count = 1000 if rule == "band" else 1
-    count = whole_number(count, "count", most=_MOST_LEVELS if rule == "percentile" else None)
-    posteriors = Posteriors(noisy_posterior, ids)
-    if len(posteriors) == 0:
-        raise ValueError("noisy_posterior must have at least one sample; got none.")
-    ids = posteriors.ids
+    count = check_integer(count, "count", maximum=_MOST_LEVELS if rule == "percentile" else None)
+    rows = PredProbs(pred_probs, ids)
+    if len(rows) == 0:
+        raise ValueError("pred_probs must have at least one sample; got none.")
+    ids = rows.ids
     ranks = _ranks(rule, low / 100, high / 100, count, len(ids)).to(ids.device)
     size = len(ids) - int(ranks[0])
-    largest = [_Largest(size, ids) for _ in range(posteriors.classes)]
-    for at, columns in posteriors.columns():
+    largest = [_Largest(size, ids) for _ in range(rows.n_classes)]
+    for at, columns in rows.columns():
         samples = torch.arange(at.start, at.stop, dtype=torch.int32, device=columns.device)
         for label, column in enumerate(columns):
             largest[label].add(column, samples)
@@ -106,31 +104,34 @@ def find_anchors(
 
 
 def class_transition(
-    noisy_posterior: Any, anchors: Anchors | Sequence[Any], *, ids: Any = None
-) -> Tensor:
-    """The class-dependent T [C, C] (Eq. 3): row i is the mean noisy posterior of i's anchors.
+    pred_probs: Any, anchors: Anchors | Sequence[Any], *, ids: Any = None
+) -> EstimatedTransition:
+    """The class-dependent T (Eq. 3): row i is the mean of P(Ȳ | x) over the anchors of class i.
+
+    Anchors do not estimate the class prior; `class_prior` is the mean of P(Ȳ | x) instead.
 
     Args:
-        noisy_posterior: as in :func:`find_anchors`.
+        pred_probs: as in :func:`find_anchors`.
         anchors: from :func:`find_anchors`, or for every class the ids of its anchors.
-        ids: of the N samples; by default 0 … N−1.
+        ids: ids of the N samples; by default 0 … N−1.
     """
-    posteriors = Posteriors(noisy_posterior, ids)
-    rows = anchor_positions(anchors, posteriors.ids, posteriors.classes)
-    return torch.stack([posteriors.take(row).mean(0) for row in rows]).to(posteriors.dtype)
+    rows = PredProbs(pred_probs, ids)
+    indices = anchor_positions(anchors, rows.ids, rows.n_classes)
+    transition = torch.stack([rows.take(each).mean(0) for each in indices]).to(rows.dtype)
+    return EstimatedTransition.one_matrix(transition, rows.mean(), len(rows))
 
 
-def anchor_positions(anchors: Anchors | Sequence[Any], ids: Tensor, classes: int) -> list[Tensor]:
+def anchor_positions(anchors: Anchors | Sequence[Any], ids: Tensor, n_classes: int) -> list[Tensor]:
     """Return the indices in `ids` of every class's anchors."""
-    if len(anchors) != classes:
-        raise ValueError(f"anchors must be given for all {classes} classes; got {len(anchors)}.")
-    found, ordered = [], ids.sort()
-    for label in range(classes):
-        wanted = torch.as_tensor(anchors[label], device=ids.device)
-        if len(wanted) == 0:
-            raise ValueError(f"anchors must not be empty for any class; class {label} has none.")
-        found.append(positions(wanted, ids, f"anchors[{label}]", ordered))
-    return found
+    if len(anchors) != n_classes:
+        raise ValueError(f"anchors must be given for all {n_classes} classes; got {len(anchors)}.")
+    wanted = [torch.as_tensor(anchors[label], device=ids.device) for label in range(n_classes)]
+    counts = [len(each) for each in wanted]
+    if 0 in counts:
+        raise ValueError(
+            f"anchors must not be empty for any class; class {counts.index(0)} has none."
+        )
+    return list(positions(torch.cat(wanted), ids, "anchors").split(counts))
 
 
 def _ranks(rule: str, low: float, high: float, count: int, samples: int) -> Tensor:
@@ -157,7 +158,7 @@ class _Largest:
         self._values: list[Tensor] = []
         self._samples: list[Tensor] = []
         self._held = 0
-        self._least = -math.inf  # below it nothing is among the largest any more
+        self._least = -math.inf  # smaller values cannot be among the largest
 
     def add(self, values: Tensor, samples: Tensor) -> None:
         """Add the values [n] of the samples at these positions."""
@@ -170,29 +171,18 @@ class _Largest:
         if self._held > _SPARE * self._size:
             self._drop()
         elif self._least == -math.inf:
-            self._values[-1] = values.clone()  # of a batch that is not to stay
+            self._values[-1] = values.clone()  # a view would keep its batch alive
 
     def rising(self) -> Tensor:
         """Return the positions of the samples, by rising value and id."""
         self._drop()
-        values, samples = self._values[0], self._samples[0]
-        by_id = self._ids[samples].argsort()
-        return samples[by_id[values[by_id].argsort(stable=True)]]
+        return self._samples[0]
 
     def _drop(self) -> None:
         values, samples = torch.cat(self._values), torch.cat(self._samples)
-        if len(values) > self._size:
-            self._least = least = _kth_largest(values, self._size)
-            kept, tied = (values > least).nonzero()[:, 0], (values == least).nonzero()[:, 0]
-            last = self._ids[samples[tied]].topk(self._size - len(kept), sorted=False).indices
-            kept = torch.cat([kept, tied[last]])
-            values, samples = values[kept], samples[kept]
+        by_id = self._ids[samples].argsort()
+        kept = by_id[values[by_id].argsort(stable=True)][-self._size :]
+        values, samples = values[kept], samples[kept]
+        if len(values) == self._size:
+            self._least = values[0].item()
         self._values, self._samples, self._held = [values], [samples], len(values)
-
-
-def _kth_largest(values: Tensor, k: int) -> float:
-    rank = len(values) - k
-    if values.device.type == "cpu":
-        # NumPy's partition is several times as fast as torch's kthvalue.
-        return float(np.partition(values.numpy(), rank)[rank])
-    return values.kthvalue(rank + 1).values.item()

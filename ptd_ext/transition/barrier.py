@@ -1,8 +1,8 @@
-"""A term of the loss that keeps classes from dying.
+"""A loss term that keeps classes from vanishing.
 
-A likelihood through a transition matrix can explain all labels of a class by noise, and then no
-sample is predicted to be of it. The term grows when the mean prediction of a class falls below half
-its share of the noisy labels; with a known class prior it is the divergence from that.
+A likelihood through a transition matrix can explain all labels of a class by noise, so that the
+network predicts the class for no sample. The term grows when the mean prediction of a class falls
+below half its share of the noisy labels; with a known class prior it is the divergence from that.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ClassBarrier", "ClassPrior", "class_prior_of"]
-
 ClassPrior = Literal["uniform"] | Tensor | None
 
-_SAMPLES_PER_CLASS = 10  # that a mean prediction is taken over; of smaller batches a running mean
-_SMALLEST_MEAN = 1e-30  # of a class in a batch: its reciprocal is still a float32
+_SAMPLES_PER_CLASS = 10  # in a batch; the means of smaller batches enter a running mean
+_SMALLEST_MEAN = 1e-30  # mean prediction of a class; its reciprocal is a float32
 
 
 class ClassBarrier(nn.Module):
@@ -31,8 +29,8 @@ class ClassBarrier(nn.Module):
     Args:
         shares: p, [C].
         class_prior: None for unknown, "uniform", or π [C].
-        weight: of the penalty without a prior.
-        prior_weight: of the divergence from a known prior.
+        weight: weight of the penalty without a prior.
+        prior_weight: weight of the divergence from a known prior.
     """
 
     marginal: Tensor  # [C], the running mean of predictions, for batches of few samples
@@ -52,8 +50,8 @@ class ClassBarrier(nn.Module):
         for name, value in (("barrier", weight), ("prior_weight", prior_weight)):
             if not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be at least 0 and finite; got {value}.")
-        self.classes = len(shares)
-        prior = _checked(class_prior, self.classes)
+        self.n_classes = len(shares)
+        prior = _checked(class_prior, self.n_classes)
         self.known = prior is not None
         strength, floor, constant = weight * shares, (shares / 2).log(), torch.zeros(())
         if prior is not None:
@@ -67,14 +65,14 @@ class ClassBarrier(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """The term of a batch of logits [N, C]."""
-        return self.of_mean(logits.softmax(1).mean(0), len(logits))[0]
+        return self.at_mean(logits.softmax(1).mean(0), len(logits))[0]
 
-    def of_mean(self, mean: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    def at_mean(self, mean: Tensor, samples: int) -> tuple[Tensor, Tensor]:
         """The term, and its derivative by ḡ [C], of the mean prediction of `samples`.
 
         A small batch's mean enters a running one, for the gradient as if it were the batch's own.
         """
-        weight = min(1.0, samples / (_SAMPLES_PER_CLASS * self.classes))
+        weight = min(1.0, samples / (_SAMPLES_PER_CLASS * self.n_classes))
         running = torch.lerp(self.marginal.to(mean), mean.detach(), weight)
         if self.training:
             # A batch that overflowed must not stay in the running mean.
@@ -108,16 +106,16 @@ def class_prior_of(text: str) -> ClassPrior:
     return _checked(shares, len(shares))
 
 
-def _checked(given: Any, classes: int) -> Tensor | None:
+def _checked(given: Any, n_classes: int) -> Tensor | None:
     if given is None:
         return None
     if isinstance(given, str):
         if given != "uniform":
             raise ValueError(f'class_prior must be None, "uniform" or [C]; got {given!r}.')
-        return torch.full((classes,), 1 / classes)
+        return torch.full((n_classes,), 1 / n_classes)
     prior = torch.as_tensor(given, dtype=torch.float32).detach()
-    if prior.shape != (classes,):
-        raise ValueError(f"class_prior must be [{classes}]; got {list(prior.shape)}.")
+    if prior.shape != (n_classes,):
+        raise ValueError(f"class_prior must be [{n_classes}]; got {list(prior.shape)}.")
     total = prior.sum().item()
     if not (abs(total - 1) < 1e-3 and (prior >= 0).all()):  # NaN fails both
         raise ValueError(

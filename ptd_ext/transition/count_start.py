@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ptd_ext.transition.anchors import class_transition, find_anchors
-from ptd_ext.transition.posteriors import combine_posteriors
-from ptd_ext.transition.summary import CLEAR
+from ptd_ext.transition.estimate import trusted_base
+from ptd_ext.transition.pred_probs import combine_pred_probs
+from ptd_ext.utils.arguments import check_share
 from ptd_ext.utils.ids import as_labels
 
-__all__ = ["CountStart", "count_start", "trusted_base"]
-
 _HALF = 0.49  # largest noise rate of two classes: at one half there is nothing to learn
-_ANCHORS_SHARE = 0.5  # of the base, at most; the rest is uniform
+_ANCHORS_SHARE = 0.5  # maximum share of the anchors' matrix in the base; the rest is uniform
 # Anchors are mostly of their class at a rate of 0.4. At 0.5 many are of another class, and a base
 # from them would start the counts with classes exchanged.
 _TRUSTED, _DOUBTFUL = 0.4, 0.5
-# Share of the labels missed on held-out data that the network knows by heart on training data. Its
-# anchors say nothing any more when it knows nearly all.
+# Share of the labels missed on held-out data that the network knows by heart on training data. A
+# network that knows nearly all of them has uninformative anchors.
 _PARTLY, _BY_HEART = 0.6, 0.9
 
 
@@ -30,7 +28,7 @@ class CountStart:
     """The result of :func:`count_start`.
 
     Attributes:
-        noise_rate: to be held.
+        noise_rate: the rate to hold.
         base: off-diagonals to start from, [C, C].
         anchor_rate: the noise rate by the anchors alone.
         validation_error: the noise rate by the validation data alone.
@@ -44,13 +42,13 @@ class CountStart:
     def __str__(self) -> str:
         return (
             f"noise rate held while counting: {self.noise_rate:.1%} "
-            f"(anchors say {self.anchor_rate:.1%}, held-out labels at most "
+            f"(anchors: {self.anchor_rate:.1%}, held-out labels: at most "
             f"{self.validation_error:.1%})"
         )
 
 
 def count_start(
-    noisy_posterior: Any,
+    pred_probs: Any,
     noisy_labels: Any,
     validation_error: float,
     *,
@@ -69,26 +67,26 @@ def count_start(
     less where it misses far fewer training than held-out labels, and not at all at a tenth.
 
     Args:
-        noisy_posterior: P(Ȳ | x) of the training samples, [N, C], or several to be averaged, as
-            :func:`ptd_ext.combine_posteriors` takes them.
+        pred_probs: P(Ȳ | x) of the training samples, [N, C], or several to be averaged, as
+            :func:`ptd_ext.combine_pred_probs` takes them.
         noisy_labels: ȳ of the training samples, [N].
         validation_error: the share of held-out noisy labels that the network misses.
         hold_error: hold that share itself.
         **anchors: options of :func:`ptd_ext.find_anchors`.
     """
-    if not 0 <= validation_error <= 1:
-        raise ValueError(f"validation_error must be from 0 to 1; got {validation_error}.")
-    posterior, _ = combine_posteriors(noisy_posterior)
-    labels, _ = as_labels(noisy_labels, posterior.shape[1])
-    if len(labels) != len(posterior):
+    validation_error = check_share(validation_error, "validation_error")
+    pred_probs, _ = combine_pred_probs(pred_probs)
+    labels, _ = as_labels(noisy_labels, pred_probs.shape[1])
+    if len(labels) != len(pred_probs):
         raise ValueError(
-            f"noisy_labels must be [{len(posterior)}], one per row of noisy_posterior; got "
+            f"noisy_labels must be [{len(pred_probs)}], one per row of pred_probs; got "
             f"{list(labels.shape)}."
         )
-    matrix = class_transition(posterior, find_anchors(posterior, **anchors)).float()
+    found = class_transition(pred_probs, find_anchors(pred_probs, **anchors))
+    matrix = found.transition.float()
     shares = labels.bincount(minlength=len(matrix)).to(matrix) / len(labels)
     anchor_rate = ((1 - matrix.diagonal()) @ shares).clamp(0, 1).item()
-    training_error = (posterior.argmax(1) != labels.to(posterior.device)).double().mean().item()
+    training_error = (pred_probs.argmax(1) != labels.to(pred_probs.device)).double().mean().item()
     by_heart = 1 - training_error / validation_error if validation_error else 1.0
     independent = min(max((_BY_HEART - by_heart) / (_BY_HEART - _PARTLY), 0.0), 1.0)
     rate = validation_error
@@ -99,22 +97,3 @@ def count_start(
     trust = independent * min(max(trust, 0.0), 1.0)
     base = trusted_base(matrix, share=_ANCHORS_SHARE * trust)
     return CountStart(rate, base, anchor_rate, validation_error)
-
-
-def trusted_base(transition: Tensor, share: float = 1.0) -> Tensor:
-    """Off-diagonal rows of T that can be trusted, [C, C]; the others are uniform.
-
-    If another entry in the row or the column of a class is almost as large as its diagonal, one
-    class may have been taken for another.
-
-    Args:
-        transition: T, [C, C].
-        share: weight of the trusted rows; the rest is uniform.
-    """
-    wrong = transition.clone().fill_diagonal_(0.0)
-    clear = transition.diagonal() > CLEAR * torch.maximum(wrong.amax(0), wrong.amax(1))
-    uniform = torch.full_like(wrong, 1 / (len(wrong) - 1)).fill_diagonal_(0.0)
-    sums = wrong.sum(1, keepdim=True)
-    usable = clear[:, None] & (sums > 0)
-    rows = torch.where(usable, wrong / sums.clamp(min=torch.finfo(wrong.dtype).tiny), uniform)
-    return torch.lerp(uniform, rows, share)

@@ -1,11 +1,11 @@
-"""The transition matrices of the parts, from the noisy posteriors of anchors (Eq. 4)."""
+"""The transition matrices of the parts, from P(given label | x) of anchors (Eq. 4)."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,21 +13,20 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ptd_ext.transition._simplex_least_squares import kkt_residual, simplex_least_squares
 from ptd_ext.transition.anchors import Anchors, anchor_positions
-from ptd_ext.transition.posteriors import Posteriors
+from ptd_ext.transition.estimate import EstimatedTransition
+from ptd_ext.transition.pred_probs import PredProbs
 from ptd_ext.utils.ids import as_rows
 from ptd_ext.utils.threads import threads_for, using
-
-__all__ = ["RIDGE", "Diagnosis", "PartFit", "fit_part_transitions"]
 
 # Without a ridge, parts fit the anchors that are of another class.
 RIDGE = 0.1
 
-_NUMBERS = 1 << 23  # posteriors of anchors that are worked on at a time
+_NUMBERS = 1 << 23  # entries of the anchors' probabilities in one chunk
 
 
 def fit_part_transitions(
     weights: Any,
-    posteriors: Any,
+    pred_probs: Any,
     anchors: Anchors | Sequence[Any],
     *,
     ids: Any = None,
@@ -35,16 +34,16 @@ def fit_part_transitions(
 ) -> PartFit:
     r"""Part transitions P from anchors (Eq. 4), all classes at once, in float64.
 
-    For class i let H [k, R] be the weights of its k anchors, T [k, C] their noisy posteriors and
+    For class i let H [k, R] be the weights of its k anchors, T [k, C] their P(Ȳ | x) and
     Q₀ the class-dependent row, the mean of T. Then row i of Pʲ is row j of the Q that attains ::
 
         min  ‖H Q − T‖² / k + ridge · ‖Q − Q₀‖²    over Q [R, C] with rows on the simplex
 
     Args:
         weights: h(x), [N, R], one row per sample.
-        posteriors: P(Ȳ | x) of the same samples, as :func:`ptd_ext.find_anchors` takes them.
+        pred_probs: P(Ȳ | x) of the same samples, as :func:`ptd_ext.find_anchors` takes them.
         anchors: from :func:`ptd_ext.find_anchors`, or for every class the ids of its anchors.
-        ids: of the N samples; by default 0 … N−1.
+        ids: ids of the N samples; by default 0 … N−1.
         ridge: λ ≥ 0, the pull towards Q₀ per anchor. It keeps parts from fitting the anchors that
             are of another class, and decides where anchors leave a row open.
 
@@ -53,44 +52,46 @@ def fit_part_transitions(
     """
     if not ridge >= 0:
         raise ValueError(f"ridge must be at least 0; got {ridge}.")
-    posterior = Posteriors(posteriors, ids)
+    given = PredProbs(pred_probs, ids)
     weights = as_rows(weights, "weights", "R")
-    if len(weights) != len(posterior):
-        raise ValueError(f"weights must be [{len(posterior)}, R]; got {list(weights.shape)}.")
-    dtype, device = weights.dtype, posterior.ids.device
-    classes, weights = posterior.classes, weights.to(device)
-    rows = anchor_positions(anchors, posterior.ids, classes)
+    if len(weights) != len(given):
+        raise ValueError(f"weights must be [{len(given)}, R]; got {list(weights.shape)}.")
+    dtype, device = weights.dtype, given.ids.device
+    classes, weights = given.n_classes, weights.to(device)
+    rows = anchor_positions(anchors, given.ids, classes)
     counts = [len(row) for row in rows]
     parts = torch.empty(weights.shape[1], classes, classes, dtype=dtype, device=device)
-    fits: list[_ClassFits] = []
+    fits: list[tuple[Tensor, ...]] = []
     for chunk in _chunks(counts, classes):
         chosen = torch.cat(rows[chunk])
-        with using(_threads(len(chosen), len(rows[chunk]), *parts.shape[:2])):
-            mix = _stack(weights[chosen].double(), counts[chunk])
-            target = _stack(posterior.take(chosen), counts[chunk])
-            solution, fit = _fit_classes(mix, target, counts[chunk], ridge)
+        # Products with all anchors, and some twenty steps of the solver.
+        n_parts, n_problems = len(parts), len(rows[chunk])
+        steps = 20 * n_problems * n_parts * (n_parts / 2 + 5)
+        with using(threads_for(n_parts * classes * (len(chosen) + steps))):
+            # Zeros fill up classes of fewer anchors, and add nothing.
+            mix, target = (
+                pad_sequence(each.split(counts[chunk]), batch_first=True)
+                for each in (weights[chosen].double(), given.take(chosen))
+            )
+            solution, *fit = _fit_classes(mix, target, counts[chunk], ridge)
         parts[:, chunk] = solution.transpose(0, 1).to(dtype)
-        fits.append(fit)
+        fits.append(tuple(fit))
+    optimality, residual, values = (torch.cat(each) for each in zip(*fits, strict=True))
     return PartFit(
         parts=parts,
-        kkt_residual=torch.cat([fit.kkt_residual for fit in fits]),
-        residual=torch.cat([fit.residual for fit in fits]),
-        singular_values=tuple(values for fit in fits for values in fit.singular_values),
+        class_prior=given.mean(),
+        n_samples=len(given),
+        weights=weights,
+        kkt_residual=optimality,
+        residual=residual,
+        singular_values=values,
         counts=tuple(counts),
         ridge=float(ridge),
     )
 
 
-class _ClassFits(NamedTuple):
-    """Residuals and singular values of the fits of P classes."""
-
-    kkt_residual: Tensor  # [P]
-    residual: Tensor  # [P]
-    singular_values: Tensor  # of H, [P, min(k, R)]
-
-
 def _chunks(counts: list[int], classes: int) -> Iterator[slice]:
-    """Consecutive classes, few enough for the posteriors of their anchors to be held at once."""
+    """Consecutive classes, few enough to hold the probabilities of their anchors at once."""
     first, most = 0, 0
     for label, count in enumerate(counts):
         if first < label and max(most, count) * (label + 1 - first) * classes > _NUMBERS:
@@ -100,21 +101,13 @@ def _chunks(counts: list[int], classes: int) -> Iterator[slice]:
     yield slice(first, len(counts))
 
 
-def _threads(anchors: int, problems: int, parts: int, classes: int) -> int:
-    """The number of threads that pay for the products and some twenty steps of the solver."""
-    steps = 20 * problems * parts * (parts / 2 + 5)
-    return threads_for(parts * classes * (anchors + steps))
-
-
-def _stack(rows: Tensor, counts: list[int]) -> Tensor:
-    """Rows of class after class as [P, k, …]; zeros fill up classes of fewer, and add nothing."""
-    return pad_sequence(rows.split(counts), batch_first=True)
-
-
 def _fit_classes(
     mix: Tensor, target: Tensor, counts: list[int], ridge: float
-) -> tuple[Tensor, _ClassFits]:
-    """Rows [P, R, C] of P classes, from H [P, k, R] and T [P, k, C]."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Fit P classes, from H [P, k, R] and T [P, k, C].
+
+    Returns the rows [P, R, C], both residuals [P] and the singular values of H [P, R].
+    """
     # Divided by the number of anchors, the problems are of order one.
     count = torch.tensor(counts, dtype=torch.float64, device=mix.device)[:, None, None]
     gram = mix.mT @ mix / count
@@ -122,11 +115,9 @@ def _fit_classes(
     right = mix.mT @ target / count + ridge * target.sum(1, keepdim=True) / count
     solution = simplex_least_squares(gram, right)
     error = torch.baddbmm(target, mix, solution, beta=-1).square_().sum((1, 2))
-    return solution, _ClassFits(
-        kkt_residual(gram, right, solution),
-        (error / count[:, 0, 0]).sqrt(),
-        torch.linalg.svdvals(mix),
-    )
+    values = torch.linalg.svdvals(mix)
+    values = torch.nn.functional.pad(values, (0, mix.shape[2] - values.shape[1]))
+    return solution, kkt_residual(gram, right, solution), (error / count[:, 0, 0]).sqrt(), values
 
 
 @dataclass(frozen=True)
@@ -164,62 +155,53 @@ class Diagnosis:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class PartFit:
-    """The result of :func:`fit_part_transitions`.
+@dataclass(frozen=True, kw_only=True)
+class PartFit(EstimatedTransition):
+    """The result of :func:`fit_part_transitions`: an :class:`EstimatedTransition` with residuals.
+
+    Anchors do not estimate the class prior; `class_prior` is the mean of P(Ȳ | x) instead.
 
     Attributes:
-        parts: P, [R, C, C], of the type of the weights.
-        kkt_residual: of every class, [C]: max |Q − projection(Q − ∇f(Q))|, f being half the
+        kkt_residual: for each class, [C]: max |Q − projection(Q − ∇f(Q))|, f being half the
             objective. Zero at the minimum only.
-        residual: of every class, [C]: root of the mean over anchors of ‖h Q − t‖².
-        singular_values: of every class's H.
-        counts: anchors of every class.
+        residual: for each class, [C]: root of the mean over anchors of ‖h Q − t‖².
+        singular_values: singular values of H for each class, [C, R].
+        counts: number of anchors for each class.
         ridge: λ, per anchor.
     """
 
-    parts: Tensor = field(repr=False)
     kkt_residual: Tensor
     residual: Tensor
-    singular_values: tuple[Tensor, ...] = field(repr=False)
+    singular_values: Tensor = field(repr=False)
     counts: tuple[int, ...] = field(repr=False)
     ridge: float
 
     def diagnose(self) -> Diagnosis:
-        """Report how well the anchors determine every class's row; warns where they do not."""
-        parts = len(self.parts)
-        condition, rank, effective = [], [], []
-        for values, count in zip(self.singular_values, self.counts, strict=True):
-            eigenvalues = values.square()
-            # The weights are known to the rounding of their type, not of the arithmetic here.
-            smallest = values[0] * max(count, parts) * torch.finfo(self.parts.dtype).eps
-            rank.append(int((values > smallest).sum()))
-            singular = rank[-1] < parts
-            condition.append(torch.inf if singular else (eigenvalues[0] / eigenvalues[-1]).item())
-            share = eigenvalues / eigenvalues.sum()
-            effective.append(torch.special.entr(share).sum().exp().item())
-        identified = [r == parts for r in rank]
-        self._warn(rank)
+        """How well the anchors determine the row of each class; warns where they do not."""
+        parts, values = len(self.parts), self.singular_values
+        # The weights are known to the rounding of their type, not of the arithmetic here.
+        sizes = torch.tensor(self.counts, device=values.device).clamp(min=parts)
+        smallest = values[:, 0] * sizes * torch.finfo(self.parts.dtype).eps
+        rank = (values > smallest[:, None]).sum(1)
+        condition = torch.where(rank < parts, torch.inf, (values[:, 0] / values[:, -1]).square())
+        shares = values.square() / values.square().sum(1, keepdim=True)
+        short = [f"{label} ({r})" for label, r in enumerate(rank.tolist()) if r < parts]
+        if short:
+            chosen = "the ridge decides" if self.ridge > 0 else "one of many solutions was taken"
+            more = ", …" if len(short) > 10 else ""
+            warnings.warn(
+                f"{len(short)} of {len(rank)} classes have fewer than {parts} independent anchors, "
+                "one per part, so their rows of the parts are not identified and "
+                f"{chosen}: class (independent anchors) {', '.join(short[:10])}{more}. "
+                "Take more anchors or fewer parts.",
+                stacklevel=2,
+            )
         return Diagnosis(
             list(self.counts),
-            condition,
-            rank,
-            effective,
+            condition.tolist(),
+            rank.tolist(),
+            torch.special.entr(shares).sum(1).exp().tolist(),
             self.residual.tolist(),
             self.kkt_residual.tolist(),
-            identified,
-        )
-
-    def _warn(self, rank: list[int]) -> None:
-        parts = len(self.parts)
-        short = [f"{label} ({r})" for label, r in enumerate(rank) if r < parts]
-        if not short:
-            return
-        chosen = "the ridge decides" if self.ridge > 0 else "one of many solutions was taken"
-        warnings.warn(
-            f"{len(short)} of {len(rank)} classes have fewer than {parts} independent anchors, one "
-            f"per part, so their rows of the parts are not identified and {chosen}: class "
-            f"(independent anchors) {', '.join(short[:10])}{', …' if len(short) > 10 else ''}. "
-            "Take more anchors or fewer parts.",
-            stacklevel=3,
+            (rank == parts).tolist(),
         )

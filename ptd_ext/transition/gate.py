@@ -10,8 +10,6 @@ from torch import Tensor
 
 from ptd_ext.ops.checks import FLOATING
 
-__all__ = ["LinearGate"]
-
 
 @dataclass(frozen=True)
 class LinearGate:

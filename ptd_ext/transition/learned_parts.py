@@ -15,70 +15,60 @@ import torch
 from torch import Tensor
 
 from ptd_ext.ops.functional import forward_loss
+from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition
-from ptd_ext.transition.posteriors import combine_posteriors
-from ptd_ext.transition.summary import TransitionSummary, summarise
-from ptd_ext.utils.arguments import not_negative, whole_number
+from ptd_ext.transition.pred_probs import combine
+from ptd_ext.utils.arguments import check_integer, check_nonnegative
 from ptd_ext.utils.ids import as_labels, as_rows, as_tensor
 
-__all__ = ["LearnedParts", "fit_learned_parts"]
-
-_SMALLEST = 1e-12  # of a posterior whose logarithm is taken, and of a sum that is divided by
-_SPREAD = 0.3  # standard deviation that tells the parts apart at the start
-_UNIFORM = 0.1  # of a row at the start, so that no entry starts at zero
-_RATES = (0.01, 0.95)  # that the learning may start from
-_EM_STEPS = 50  # for a start that is not given
+_SMALLEST = 1e-12  # smallest argument of a logarithm, and smallest divisor
+_SPREAD = 0.3  # standard deviation between the parts at the start
+_UNIFORM = 0.1  # uniform share of a row at the start: no entry starts at zero
+_RATES = (0.01, 0.95)  # range of the noise rate at the start
+_EM_STEPS = 50  # for the start, unless it is given
 _MAX_PARTS = 256  # as SimplexNMF has
-_SIZES = (1e-30, 1e30)  # of features: the gate and its centre are of float32
+_SIZES = (1e-30, 1e30)  # range of features: the gate and its centre are float32
 
 
-@dataclass(frozen=True)
-class LearnedParts:
-    """The result of :func:`fit_learned_parts`.
+@dataclass(frozen=True, kw_only=True)
+class LearnedParts(EstimatedTransition):
+    """The result of :func:`fit_learned_parts`: an :class:`EstimatedTransition` with a gate.
+
+    If learning does not help, the only part is the start.
 
     Attributes:
-        parts: P, [R, C, C]; one part, the start, where learning did not help.
+        weights: h(x) of the samples, [N, R].
         gate: gives a sample its weights h(x).
-        weights: h(x) of the samples it was fitted to, [N, R].
-        class_prior: the mean of the posteriors, [C].
         kept_start: whether the class-dependent start was kept.
-        gain: mean log-likelihood of held-out noisy labels, less that of the start.
+        gain: mean log-likelihood of held-out noisy labels minus that of the start.
         gain_error: the standard error of the gain.
-        noise_rate: r of the parts, the same in every row; of a kept start, the mean of its rows.
-        epochs: how many were run.
+        n_epochs: number of epochs run.
     """
 
-    parts: Tensor = field(repr=False)
-    gate: LinearGate = field(repr=False)
     weights: Tensor = field(repr=False)
-    class_prior: Tensor = field(repr=False)
+    gate: LinearGate = field(repr=False)
     kept_start: bool
     gain: float
     gain_error: float
-    noise_rate: float
-    epochs: int
+    n_epochs: int
 
-    def transition(self, **about: Any) -> PartTransition:
+    def part_transition(self, **about: Any) -> PartTransition:
         """The model, to save, to load and to apply to new features."""
         return PartTransition(self.parts, gate=self.gate, about=about)
-
-    def summary(self) -> TransitionSummary:
-        """The noise rate, the diagonal, how far T(x) varies, and how far to trust it."""
-        return summarise(self.parts, self.class_prior, len(self.weights), self.weights)
 
 
 def fit_learned_parts(
     features: Any,
-    posteriors: Any,
+    clean_probs: Any,
     noisy_labels: Any,
     *,
     transition: Any = None,
     n_parts: int = 10,
-    components: int = 64,
+    n_components: int = 64,
     held_out: float | Any = 0.1,
     min_gain: float = 0.0,
-    epochs: int = 15,
+    max_epochs: int = 15,
     patience: int = 3,
     batch_size: int = 512,
     lr: float = 1e-2,
@@ -97,48 +87,56 @@ def fit_learned_parts(
 
     Args:
         features: x, [N, D].
-        posteriors: g, [N, C]: softmax of the network trained with :class:`ptd_ext.TransitionEM`, or
-            several to be averaged, as :func:`ptd_ext.combine_posteriors` takes them.
+        clean_probs: g, P(true label | x), [N, C]: softmax of the network trained with
+            :class:`ptd_ext.TransitionEM`, or several to be averaged, in the forms that
+            :func:`ptd_ext.combine_pred_probs` takes.
         noisy_labels: ȳ, [N].
         transition: the class-dependent start, [C, C]. By default it is estimated from g and ȳ.
         n_parts: R.
-        components: principal components, at most D.
-        held_out: a share of the samples, or a mask [N] of those to judge by. Samples that the
-            network did not train on are best.
-        min_gain: how many standard errors the held-out samples must gain for the start to be left.
-        epochs: the largest number of epochs.
-        patience: how many epochs without a gain end the fit.
-        batch_size: samples of a step.
+        n_components: principal components, at most D.
+        held_out: a share of the samples, or a mask [N] of those to evaluate the fit on. Samples
+            that the network was not trained on are best.
+        min_gain: number of standard errors that held-out samples must gain; otherwise the start
+            is kept.
+        max_epochs: maximum number of epochs.
+        patience: number of epochs without a gain that end the fit.
+        batch_size: number of samples in a step.
         lr: Adam's learning rate.
-        gate_penalty: of the squares of V.
-        random_state: of the start, the order and the held-out share.
+        gate_penalty: weight of the squares of V.
+        random_state: seed of the start, the order and the held-out share.
     """
     features = as_rows(features, "features", "D")
-    posterior, _ = combine_posteriors(posteriors)
+    posterior, _ = combine(clean_probs, None, "clean_probs")
     samples, classes = posterior.shape
     labels, _ = as_labels(noisy_labels, classes)
     if len(features) != samples or len(labels) != samples:
         raise ValueError(
-            f"features, posteriors and noisy_labels must be of the same samples; got "
+            f"features, clean_probs and noisy_labels must be of the same samples; got "
             f"{len(features)}, {samples} and {len(labels)}."
         )
-    n_parts = whole_number(n_parts, "n_parts", most=_MAX_PARTS)
-    components, epochs = whole_number(components, "components"), whole_number(epochs, "epochs")
-    patience = whole_number(patience, "patience")
-    batch_size = whole_number(batch_size, "batch_size")
-    random_state = whole_number(random_state, "random_state", 0, 2**63 - 1)
-    lr, gate_penalty = not_negative(lr, "lr"), not_negative(gate_penalty, "gate_penalty")
-    min_gain = not_negative(min_gain, "min_gain", finite=False)
+    n_parts = check_integer(n_parts, "n_parts", maximum=_MAX_PARTS)
+    n_components = check_integer(n_components, "n_components")
+    max_epochs = check_integer(max_epochs, "max_epochs")
+    patience = check_integer(patience, "patience")
+    batch_size = check_integer(batch_size, "batch_size")
+    random_state = check_integer(random_state, "random_state", 0, 2**63 - 1)
+    lr, gate_penalty = check_nonnegative(lr, "lr"), check_nonnegative(gate_penalty, "gate_penalty")
+    min_gain = check_nonnegative(min_gain, "min_gain", finite=False)
     if samples < 2:
         raise ValueError(f"features must have at least 2 samples, one held out; got {samples}.")
-    _check_size(features)
+    largest = features.abs().max().item()
+    if largest and not _SIZES[0] <= largest <= _SIZES[1]:
+        raise ValueError(
+            f"features must be of a size between {_SIZES[0]:g} and {_SIZES[1]:g}; the largest is "
+            f"{largest:.3g}. Scale them."
+        )
     device = features.device
     generator = torch.Generator().manual_seed(random_state)
     judge = _held_out(held_out, samples, generator).to(device)
     logits = posterior.to(device, torch.float32).clamp(min=_SMALLEST).log()
     labels = labels.to(device)
     start = _start(transition, logits[~judge], labels[~judge]).to(device)
-    centre, directions = _principal(features[~judge], min(components, features.shape[1]))
+    centre, directions = _principal(features[~judge], min(n_components, features.shape[1]))
     reduced = (features.to(directions) - centre).float() @ directions.float()
 
     model = _Model(start, reduced.shape[1], n_parts, generator).to(device)
@@ -147,7 +145,7 @@ def fit_learned_parts(
     before = forward_loss(*judged[1:], None, start, reduction="none")
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
     best, state, waited, epoch = before.mean(), None, 0, 0
-    for epoch in range(1, epochs + 1):  # noqa: B007 (told in the result)
+    for epoch in range(1, max_epochs + 1):  # noqa: B007 (part of the result)
         order = train[torch.randperm(len(train), generator=generator).to(device)]
         for batch in order.split(batch_size):
             loss = model.loss(reduced[batch], logits[batch], labels[batch]).mean()
@@ -171,16 +169,25 @@ def fit_learned_parts(
         kept = not gain >= min_gain * error  # NaN, of infinity times zero, keeps it
     if kept or state is None:
         gate = LinearGate(torch.zeros(1, features.shape[1]), torch.zeros(1), centre.cpu().float())
-        parts, rate = start[None].clone(), (1 - start.diagonal()).mean().item()
+        parts = start[None].clone()
     else:
         model.load_state_dict(state)
         with torch.no_grad():
             weight = (directions @ model.gate.double()).T.float()
             gate = LinearGate(weight, model.bias.detach().clone(), centre.float())
-            parts, rate = model.parts().clone(), model.rate().item()
+            parts = model.parts()
     gate = gate.to(device)
-    prior = logits.exp().mean(0)
-    return LearnedParts(parts, gate, gate(features), prior, kept, gain, error, rate, epoch)
+    return LearnedParts(
+        parts=parts,
+        class_prior=logits.exp().mean(0),
+        n_samples=samples,
+        weights=gate(features),
+        gate=gate,
+        kept_start=kept,
+        gain=gain,
+        gain_error=error,
+        n_epochs=epoch,
+    )
 
 
 class _Model(torch.nn.Module):
@@ -216,16 +223,6 @@ class _Model(torch.nn.Module):
         return forward_loss(logits, labels, weights, self.parts(), reduction="none")
 
 
-def _check_size(features: Tensor) -> None:
-    """Raise for features that a gate of float32 could not take."""
-    largest = features.abs().max().item()
-    if largest and not _SIZES[0] <= largest <= _SIZES[1]:
-        raise ValueError(
-            f"features must be of a size between {_SIZES[0]:g} and {_SIZES[1]:g}; the largest is "
-            f"{largest:.3g}. Scale them."
-        )
-
-
 def _held_out(given: Any, samples: int, generator: torch.Generator) -> Tensor:
     if not isinstance(given, Real):
         mask = as_tensor(given, "held_out").cpu()
@@ -242,7 +239,7 @@ def _held_out(given: Any, samples: int, generator: torch.Generator) -> Tensor:
         mask = torch.zeros(samples, dtype=torch.bool)
         mask[torch.randperm(samples, generator=generator)[:count]] = True
     if mask.all() or not mask.any():
-        raise ValueError("held_out must leave samples to fit and samples to judge by.")
+        raise ValueError("held_out must leave samples to fit and samples to evaluate on.")
     return mask
 
 
@@ -287,9 +284,9 @@ def _principal(features: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _covariance_directions(features: Tensor, centre: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest eigenvalues of the covariance and their eigenvectors [D, count], in blocks."""
-    covariance = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=features.device)
+    covariance = centre.new_zeros(len(centre), len(centre))
     for block in features.split(1 << 14):
-        block = block.double() - centre
-        covariance.addmm_(block.T, block)
+        moved = block.double() - centre
+        covariance.addmm_(moved.T, moved)
     values, vectors = torch.linalg.eigh(covariance / len(features))
     return values[-count:].flip(0), vectors[:, -count:].flip(1)

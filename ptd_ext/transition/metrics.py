@@ -9,8 +9,6 @@ from torch import Tensor
 
 from ptd_ext.utils.ids import as_labels, as_rows
 
-__all__ = ["approximation_error"]
-
 
 def approximation_error(
     rows: Any,
@@ -47,13 +45,9 @@ def approximation_error(
         row = parts[..., label, :].double()
         row = row if mix is None else mix @ row
         if slack is not None:
-            row = _project(row + slack[label].double())
+            # As `project_transition`, for rows that do not form a square matrix.
+            row = (row + slack[label].double()).clamp(min=0)
+            sums = row.sum(-1, keepdim=True)
+            row = torch.where(sums > 0, row / sums, 1 / classes)
         total += (rows[members].to(row) - row).abs().sum().item()
     return total / samples
-
-
-def _project(row: Tensor) -> Tensor:
-    """Do as :func:`ptd_ext.project_transition`, for rows that are no square matrix."""
-    row = row.clamp(min=0)
-    total = row.sum(-1, keepdim=True)
-    return torch.where(total > 0, row / total, 1 / row.shape[-1])

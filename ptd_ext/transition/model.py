@@ -10,18 +10,16 @@ from torch import Tensor
 
 from ptd_ext.ops import functional
 from ptd_ext.ops.checks import FLOATING
+from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.ops.simplex import simplex_weights
 from ptd_ext.transition.gate import LinearGate
-from ptd_ext.transition.plot import image_grid, new_axes
 from ptd_ext.utils import tensor_files as files
 from ptd_ext.utils.ids import as_tensor
-
-__all__ = ["PartTransition"]
 
 _FORMAT = "a part transition"
 _STEPS = 500
 _TOLERANCE = 1e-6
-_SUM_TOLERANCE = 1e-3  # of a row of many classes; in half types twice their rounding, if larger
+_SUM_TOLERANCE = 1e-3  # for rows of many classes; half types: twice their rounding, if larger
 
 
 class PartTransition:
@@ -34,10 +32,10 @@ class PartTransition:
             come from elsewhere.
         slack: ΔT, [C, C].
         gate: gives h(x) instead of a basis, as :func:`ptd_ext.fit_learned_parts` finds it.
-        about: what is to be remembered with it, as JSON can hold it: the data, the seed, …
+        about: metadata to save with it, as JSON: the data, the seed, …
 
-    The tensors are kept as they are, without copies and without gradients, as attributes of the
-    same names.
+    The tensors are attributes of the same names, without gradients. `parts` is in the layout of
+    :func:`ptd_ext.prepare_parts`, so that no loss has to copy it; the others are not copied.
     """
 
     def __init__(
@@ -49,17 +47,19 @@ class PartTransition:
         gate: LinearGate | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
-        self.parts = as_tensor(parts, "parts")
+        parts = as_tensor(parts, "parts")
         basis = getattr(basis, "components_", basis)
         self.basis = None if basis is None else as_tensor(basis, "basis")
         self.slack = None if slack is None else as_tensor(slack, "slack")
         self.gate = gate
         self.about = dict(about or {})
-        _check_gate(self.parts, self.basis, gate)
-        _check(self.parts, self.basis, self.slack)
+        if gate is not None:
+            _check_gate(parts, self.basis, gate)
+        _check(parts, self.basis, self.slack)
+        self.parts = prepare_parts(parts)
 
     @property
-    def classes(self) -> int:
+    def n_classes(self) -> int:
         """C."""
         return self.parts.shape[-1]
 
@@ -69,14 +69,14 @@ class PartTransition:
         return len(self.parts)
 
     @property
-    def features(self) -> int | None:
+    def n_features(self) -> int | None:
         """D; None where weights come from elsewhere."""
         giver = self.basis if self.gate is None else self.gate.weight
         return None if giver is None else giver.shape[1]
 
     def weights(self, features: Tensor) -> Tensor:
         """h(x), [N, R], for features [N, D] that the parts need not have seen."""
-        size = self.features
+        size = self.n_features
         if size is None:
             raise ValueError(
                 "weights need a basis or a gate: this PartTransition was made without one."
@@ -87,16 +87,21 @@ class PartTransition:
         if features.dim() != 2 or features.shape[1] != size:
             raise ValueError(f"features must be [N, {size}]; got {list(features.shape)}.")
         if self.basis is not None:
-            return _weight_step(features, self.basis.to(features))
+            # ‖x − h W‖² is twice ½ h W Wᵀ hᵀ − x Wᵀ · h, and a constant.
+            basis = self.basis.to(features)
+            gram, linear = basis @ basis.T, features @ basis.T
+            return simplex_weights(gram, linear, steps=_STEPS, tolerance=_TOLERANCE)
         assert self.gate is not None
         return self.gate(features)
 
-    def matrix(self, features: Tensor | None = None, *, weights: Tensor | None = None) -> Tensor:
+    def transition(
+        self, features: Tensor | None = None, *, weights: Tensor | None = None
+    ) -> Tensor:
         """T(x), [N, C, C], for features [N, D] or for weights h(x) [N, R]."""
         if features is not None and weights is None:
             weights = self.weights(features)
         elif features is not None or weights is None:
-            raise ValueError("matrix takes features or weights, one of them.")
+            raise ValueError("transition takes features or weights, one of them.")
         if not isinstance(weights, Tensor):  # a tensor may have a gradient
             weights = as_tensor(weights, "weights")
         if weights.dim() != 2 or weights.shape[1] != self.n_parts:
@@ -115,59 +120,50 @@ class PartTransition:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a safetensors file with `about` as JSON in its header."""
-        tensors = {"parts": self.parts}
-        if self.basis is not None:
-            tensors["basis"] = self.basis
-        if self.slack is not None:
-            tensors["slack"] = self.slack
+        tensors = {"parts": self.parts, "basis": self.basis, "slack": self.slack}
         if self.gate is not None:
             tensors |= {f"gate_{name}": t for name, t in self.gate.tensors().items()}
-        files.write(path, _FORMAT, tensors, self.about)
+        kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        files.write(path, _FORMAT, kept, self.about)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> PartTransition:
-        """Read what :meth:`save` wrote; raises ValueError for a wrong or damaged file."""
+        """Read a file that :meth:`save` wrote; raise ValueError for a wrong or damaged file."""
         tensors, about = files.read(path, _FORMAT, ("parts",))
+        gate = {n.removeprefix("gate_"): t for n, t in tensors.items() if n.startswith("gate_")}
         try:
             basis, slack = tensors.get("basis"), tensors.get("slack")
-            return cls(tensors["parts"], basis, slack, gate=_gate(tensors), about=about)
+            found = LinearGate(**gate) if gate else None
+            return cls(tensors["parts"], basis, slack, gate=found, about=about)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path} holds no usable part transition: {error}") from None
 
-    def plot(self, axes: Any = None, columns: int | None = None) -> Any:
-        """Draw every Pʲ in shades of blue, dark for one; returns matplotlib's axes."""
-        axes = new_axes() if axes is None else axes
-        grid = image_grid(1 - self.parts.double(), columns, limits=(0, 1))
-        axes.imshow(grid, cmap="Blues_r", vmin=0, vmax=1, interpolation="nearest")
-        axes.set_axis_off()
-        axes.set_title(f"{self.n_parts} part transitions of {self.classes} classes")
-        return axes
-
     def __repr__(self) -> str:
-        features = "none" if self.features is None else str(self.features)
+        features = "none" if self.n_features is None else str(self.n_features)
         revised = "" if self.slack is None else ", revised"
         return (
-            f"PartTransition(parts={self.n_parts}, classes={self.classes}, "
-            f"features={features}{revised})"
+            f"PartTransition(n_parts={self.n_parts}, n_classes={self.n_classes}, "
+            f"n_features={features}{revised})"
         )
 
 
 def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
     if parts.dim() != 3 or parts.shape[1] != parts.shape[2]:
         raise ValueError(f"parts must be [R, C, C]; got {list(parts.shape)}.")
-    for given in (parts, basis):
-        if given is not None and 0 in given.shape:
-            raise ValueError(f"parts and basis must not be empty; got {list(given.shape)}.")
     if basis is not None and (basis.dim() != 2 or len(basis) != len(parts)):
         raise ValueError(f"basis must be [{len(parts)}, D]; got {list(basis.shape)}.")
     if slack is not None and slack.shape != parts.shape[1:]:
         raise ValueError(f"slack must be {list(parts.shape[1:])}; got {list(slack.shape)}.")
     for name, tensor in (("parts", parts), ("basis", basis), ("slack", slack)):
-        if tensor is not None and tensor.dtype not in FLOATING:
+        if tensor is None:
+            continue
+        if 0 in tensor.shape:
+            raise ValueError(f"{name} must not be empty; got {list(tensor.shape)}.")
+        if tensor.dtype not in FLOATING:
             raise TypeError(
                 f"{name} must be floating-point, of 16 bits or more; got {tensor.dtype}."
             )
-        if tensor is not None and not tensor.isfinite().all():
+        if not tensor.isfinite().all():
             raise ValueError(f"{name} must be finite; it is not.")
     if (parts < 0).any():
         raise ValueError(f"parts must not be negative; the smallest entry is {parts.min():.6g}.")
@@ -181,9 +177,7 @@ def _check(parts: Tensor, basis: Tensor | None, slack: Tensor | None) -> None:
         )
 
 
-def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate | None) -> None:
-    if gate is None:
-        return
+def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate) -> None:
     if not isinstance(gate, LinearGate):
         raise TypeError(f"gate must be a LinearGate; got {type(gate).__name__}.")
     if basis is not None:
@@ -192,20 +186,3 @@ def _check_gate(parts: Tensor, basis: Tensor | None, gate: LinearGate | None) ->
         raise ValueError(
             f"gate must give weights of {len(parts)} parts; it gives {len(gate.weight)}."
         )
-
-
-def _gate(tensors: dict[str, Tensor]) -> LinearGate | None:
-    """The gate of a file, if it has one."""
-    names = ("weight", "bias", "centre")
-    missing = [name for name in names if f"gate_{name}" not in tensors]
-    if len(missing) == len(names):
-        return None
-    if missing:
-        raise ValueError(f"its gate lacks {' and '.join(missing)}.")
-    return LinearGate(*(tensors[f"gate_{name}"] for name in names))
-
-
-def _weight_step(features: Tensor, basis: Tensor) -> Tensor:
-    """Minimise ‖x − h W‖², that is ½ h W Wᵀ hᵀ − x Wᵀ · h and a constant."""
-    gram, linear = basis @ basis.T, features @ basis.T
-    return simplex_weights(gram, linear, steps=_STEPS, tolerance=_TOLERANCE)

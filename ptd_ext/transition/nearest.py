@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["nearest_neighbours"]
-
 _BLOCK = 1024  # rows of a block: 4 MB of similarities
-_HALVINGS = 5  # of the columns: a group has 2⁵ similarities
+_HALVINGS = 5  # times that the columns are halved: a group has 2⁵ similarities
 # Rows whose largest entry is within these have a length that float32 holds.
 _ORDINARY = (1e-15, 1e15)
 
@@ -21,7 +19,7 @@ def nearest_neighbours(features: Tensor, k: int, *, block: int = _BLOCK) -> Tens
 
     Args:
         features: [N, D], finite.
-        k: how many, less than N.
+        k: number of neighbours, less than N.
         block: rows of a block.
     """
     rows = features if features.dtype is torch.float64 else features.float()
@@ -56,8 +54,8 @@ def _directions(rows: Tensor) -> Tensor:
 def _merge(best: Tensor, where: Tensor, similar: Tensor, row: int, column: int, k: int) -> None:
     """Take the similarities [n, m] of samples from `row` on with those from `column` on.
 
-    A row whose largest similarity is no larger than its k-th best so far keeps what it has. After
-    t blocks that is all but about k / t of the rows.
+    A row whose largest similarity is no larger than its k-th best so far keeps its neighbours.
+    After t blocks that is all but about k / t of the rows.
     """
     rows = (similar.amax(1) > best[row : row + len(similar), -1]).nonzero().squeeze(1)
     values, places = _largest(similar[rows], min(k, similar.shape[1]))

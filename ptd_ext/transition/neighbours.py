@@ -13,47 +13,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.transition.count_start import trusted_base
+from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.nearest import nearest_neighbours
-from ptd_ext.transition.summary import TransitionSummary, summarise
-from ptd_ext.utils.arguments import whole_number
+from ptd_ext.utils.arguments import check_integer, check_nonnegative
 from ptd_ext.utils.ids import as_labels, as_rows
 
-__all__ = ["NeighbourTransition", "neighbour_transition"]
-
 _START = 0.5  # the diagonal at first, of three classes and more
-_SMALLEST = 1e-12  # of a probability whose logarithm is taken, and of a sum that is divided by
-_SETTLED = 1e-6  # the largest change of an entry of T at which EM ends
+_SMALLEST = 1e-12  # smallest argument of a logarithm, and smallest divisor
 _BLOCK = 1 << 18  # samples at once
 
 
-@dataclass(frozen=True)
-class NeighbourTransition:
-    """The result of :func:`neighbour_transition`.
+@dataclass(frozen=True, kw_only=True)
+class NeighbourTransition(EstimatedTransition):
+    """The result of :func:`neighbour_transition`: an :class:`EstimatedTransition` of one matrix.
 
     Attributes:
-        transition: T, [C, C].
-        class_prior: shares of the clean classes, [C].
-        noise_rate: the share of wrong labels, Σ prior_i · (1 − T_ii).
-        posterior: P(Y | labels of the sample and its neighbours), [N, C].
+        clean_probs: P(Y | labels of the sample and its neighbours), [N, C].
         agreement: the share of neighbours that carry the sample's own label.
-        iterations: of EM.
+        n_iter: EM iterations run.
     """
 
-    transition: Tensor
-    class_prior: Tensor = field(repr=False)
-    noise_rate: float
-    posterior: Tensor = field(repr=False)
+    clean_probs: Tensor = field(repr=False)
     agreement: float
-    iterations: int
-
-    def base(self) -> Tensor:
-        """Off-diagonals as `base` of `TransitionEM`: rows not to be trusted are uniform."""
-        return trusted_base(self.transition)
-
-    def summary(self) -> TransitionSummary:
-        """The noise rate, the diagonal, and how far to trust them."""
-        return summarise(self.transition[None], self.class_prior, len(self.posterior))
+    n_iter: int
 
 
 def neighbour_transition(
@@ -61,8 +43,9 @@ def neighbour_transition(
     noisy_labels: Any,
     k: int = 4,
     *,
-    classes: int | None = None,
-    iterations: int = 200,
+    n_classes: int | None = None,
+    max_iter: int = 200,
+    tol: float = 1e-6,
 ) -> NeighbourTransition:
     r"""T, the class prior and a posterior per sample, from the labels of nearest neighbours.
 
@@ -70,42 +53,44 @@ def neighbour_transition(
 
         q = rowsoftmax(log p + count · log Tᵀ);   T = rownorm(qᵀ count);   p = mean q
 
-    It is right where neighbours share their clean class: in features that tell classes apart, such
-    as those of a network trained on other data. Neighbours of another class look like noise, so
-    that the rate comes out too high rather than too low.
+    The estimate is accurate where neighbours share their true class: in features that separate the
+    classes, such as those of a network trained on other data. Neighbours of another class look like
+    noise, so that the estimated rate is too high rather than too low.
 
     Args:
         features: [N, D]; neighbours are found by cosine, exactly.
         noisy_labels: [N].
-        k: neighbours of a sample, less than N.
-        classes: C; by default the largest label plus one.
-        iterations: of EM, at most.
+        k: number of neighbours of a sample, less than N.
+        n_classes: C; by default the largest label plus one.
+        max_iter: maximum number of EM iterations.
+        tol: EM ends when no entry of T changes by this much.
     """
     features = as_rows(features, "features", "D")
-    labels, classes = as_labels(noisy_labels, classes)
+    labels, n_classes = as_labels(noisy_labels, n_classes)
     if len(labels) != len(features):
         raise ValueError(
             f"noisy_labels must be [{len(features)}], one per sample; got {list(labels.shape)}."
         )
-    iterations = whole_number(iterations, "iterations", least=0)
-    if not 1 <= whole_number(k, "k") < len(features):
+    max_iter = check_integer(max_iter, "max_iter", minimum=0)
+    tol = check_nonnegative(tol, "tol")
+    if not 1 <= check_integer(k, "k") < len(features):
         raise ValueError(
             f"k must be at least 1 and less than the {len(features)} samples; got {k}."
         )
     labels = labels.to(features.device)
     near = labels[nearest_neighbours(features, k)]  # [N, k]
     agreement = (near == labels[:, None]).double().mean().item()
-    count = torch.zeros(len(labels), classes, device=features.device)
+    count = torch.zeros(len(labels), n_classes, device=features.device)
     drawn = torch.cat([labels[:, None], near], 1)
     count.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=count.dtype))
 
     # More than 1 / C, as EM would never leave a matrix whose rows are alike.
-    diagonal = max(_START, 1.5 / classes)
-    transition = torch.full((classes, classes), (1 - diagonal) / (classes - 1)).double()
+    diagonal = max(_START, 1.5 / n_classes)
+    transition = torch.full((n_classes, n_classes), (1 - diagonal) / (n_classes - 1)).double()
     transition = transition.fill_diagonal_(diagonal).to(features.device)
-    prior = labels.bincount(minlength=classes).double() / len(labels)
+    prior = labels.bincount(minlength=n_classes).double() / len(labels)
     done = 0
-    for done in range(1, iterations + 1):  # noqa: B007 (told in the result)
+    for done in range(1, max_iter + 1):  # noqa: B007 (part of the result)
         sums, shares = torch.zeros_like(transition), torch.zeros_like(prior)
         for part in count.split(_BLOCK):
             q = _posterior(part, transition, prior)
@@ -116,11 +101,17 @@ def neighbour_transition(
         found = torch.where(rows >= _SMALLEST, sums / rows.clamp(min=_SMALLEST), transition)
         change = (found - transition).abs().max()
         transition, prior = found, shares / shares.sum()
-        if change < _SETTLED:
+        if change < tol:
             break
     posterior = torch.cat([_posterior(part, transition, prior) for part in count.split(_BLOCK)])
-    rate = (prior * (1 - transition.diagonal())).sum().clamp(0, 1).item()
-    return NeighbourTransition(transition.float(), prior.float(), rate, posterior, agreement, done)
+    return NeighbourTransition(
+        parts=transition.float()[None],
+        class_prior=prior.float(),
+        n_samples=len(labels),
+        clean_probs=posterior,
+        agreement=agreement,
+        n_iter=done,
+    )
 
 
 def _posterior(count: Tensor, transition: Tensor, prior: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Files, ids, processes and progress: nothing here knows about label noise."""
+"""Files, arguments, devices, processes and threads: helpers that know nothing of label noise."""

@@ -1,4 +1,4 @@
-"""Numbers among the arguments of a function, checked at the door."""
+"""Checks of numbers that callers pass as arguments."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 import operator
 from typing import Any
 
-__all__ = ["not_negative", "whole_number"]
+import numpy as np
 
 
-def whole_number(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
-    """The argument `name` as an int, NumPy's and torch's whole numbers too."""
+def check_integer(value: Any, name: str, minimum: int = 1, maximum: int | None = None) -> int:
+    """Return the argument `name` as an int; integers of NumPy and torch are accepted too."""
     try:
         number = operator.index(value)
-        if number >= least and (most is None or number <= most):
+        if number >= minimum and (maximum is None or number <= maximum):
             return number
     except TypeError:
         pass
-    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
-    raise ValueError(f"{name} must be a whole number {wanted}; got {value!r}.")
+    wanted = f">= {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    raise ValueError(f"{name} must be an integer {wanted}; got {value!r}.")
 
 
-def not_negative(value: Any, name: str, *, finite: bool = True) -> float:
-    """The argument `name` as a float of at least 0, no NaN."""
+def check_nonnegative(value: Any, name: str, *, finite: bool = True) -> float:
+    """Return the argument `name` as a float >= 0."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -32,3 +32,21 @@ def not_negative(value: Any, name: str, *, finite: bool = True) -> float:
             f"{name} must be at least 0{' and finite' if finite else ''}; got {value}."
         )
     return number
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return the argument `name` as a float from 0 to 1."""
+    try:
+        if 0 <= float(value) <= 1 and not isinstance(value, str):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} must be from 0 to 1; got {value!r}.")
+
+
+def is_complex(values: Any) -> bool:
+    """True for an array of complex numbers, or of objects some of which are complex numbers."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    return kind == "c" or (
+        kind == "O" and any(isinstance(each, (complex, np.complexfloating)) for each in values.flat)
+    )

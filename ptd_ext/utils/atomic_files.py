@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes: a file holds its old or its new contents, never a part of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-__all__ = ["NotWrittenError", "atomic_file", "is_leftover", "remove_leftovers", "write_text"]
 
 _SUFFIX = ".part"
 _LEFTOVER = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
@@ -20,32 +19,33 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NotWrittenError(OSError):
-    """A file could not be written; the text is a sentence that names it, and says what to do."""
+    """A file could not be written; the message names the file, the reason and the remedy."""
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], error: OSError) -> NotWrittenError:
-        """The sentence for what the system said."""
+        """The error for a file that the system could not write."""
         reason = error.strerror or str(error)
         if error.errno in _FULL:
             return cls(
-                f"{path} could not be written, there is no room for it ({reason}). What was there "
-                "before is as it was: make room, then go on from there."
+                f"{path} could not be written: the disk is full ({reason}). Earlier files are "
+                "unchanged: free some space, then try again."
             )
-        return cls(f"{path} could not be written: {reason}. Is its folder there, and writable?")
+        return cls(f"{path} could not be written: {reason}. Check that its folder is writable.")
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The name of a temporary file beside `path`, which is renamed to it once it is on the disk.
+    """Yield the name of a temporary file, which replaces `path` once it is on the disk.
 
-    The temporary file is locked while its writer lives, so that :func:`remove_leftovers` can tell
-    it from one whose writer was killed.
+    A file that is replaced keeps its permissions; a symbolic link stays, and its target is
+    replaced. The temporary file is locked while its writer lives, so that
+    :func:`remove_leftovers` removes only those of killed writers.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is not a folder.")
     if path.exists() and not path.is_file():  # renaming would replace a device such as /dev/null
-        raise NotWrittenError(f"{path} cannot be written: it is there, and it is not a file.")
+        raise NotWrittenError(f"{path} cannot be written: it exists, but it is not a file.")
     try:
         lock, temporary = _locked_temporary(path)
     except OSError as error:
@@ -54,7 +54,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[str]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, _mode(path))
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except BaseException as error:
@@ -68,13 +68,13 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically, as UTF-8."""
     with atomic_file(path) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
 
 
 def is_leftover(name: str) -> bool:
-    """True for the name of a temporary file of :func:`atomic_file`."""
+    """Return whether :func:`atomic_file` gives its temporary files such names."""
     return _LEFTOVER.fullmatch(name) is not None
 
 
@@ -87,12 +87,12 @@ def remove_leftovers(folder: str | os.PathLike[str]) -> None:
 
 
 def _locked_temporary(path: Path) -> tuple[int, str]:
-    """A new file that is locked by the descriptor returned with its name."""
+    """Create a temporary file; returns the descriptor that locks it, and its name."""
     while True:
         lock, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_SUFFIX)
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_EX)
-        # Between the two calls above, another process may have taken it for a leftover.
+        # Between the two calls above, another process may have removed it as a leftover.
         if os.fstat(lock).st_nlink:
             return lock, name
         os.close(lock)
@@ -113,8 +113,8 @@ def _remove_unlocked(name: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk, so that a power failure does not bring back the old file."""
-    with contextlib.suppress(OSError):  # some file systems cannot
+    """Flush the folder, so that the new file survives a power failure."""
+    with contextlib.suppress(OSError):  # some file systems cannot flush folders
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -122,8 +122,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _umask() -> int:
-    """The permissions that new files must not have; it can only be read by setting it."""
-    mask = os.umask(0o077)
+def _mode(path: Path) -> int:
+    """The permissions of the file at `path`, or those of a new one."""
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(path.stat().st_mode)
+    mask = os.umask(0o077)  # the mask can only be read by setting it
     os.umask(mask)
-    return mask
+    return 0o666 & ~mask

@@ -1,51 +1,38 @@
-"""Reading files that may be damaged or malicious within a stated amount of memory.
+"""Reads files that may be damaged or malicious within a stated amount of memory.
 
-Every reader of the package goes through these functions. They raise a ValueError, a sentence with
-the file's name, before more than the limit is held; a size that a file only declares allocates
-nothing. Readers of a format work within `reading`, which gives whatever a library raises over
-damaged contents the same form.
+Every reader of the package uses these functions. They raise a ValueError that names the file before
+they hold more than the limit; a size that a file only declares allocates nothing. Readers of a
+format work within `reading`, which turns any error of a library over damaged contents into such a
+ValueError.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = [
-    "ContentError",
-    "check_size",
-    "read_bytes",
-    "read_json",
-    "read_lines",
-    "read_stream",
-    "reading",
-    "reason",
-    "shortened",
-]
-
-# This is more than any of the data sets holds in one file.
-MAX_BYTES = 1 << 30
+MAX_BYTES = 1 << 30  # more than a file of any data set
 _MAX_TEXT = 200
 _PIECE = 1 << 20
 
 
 class ContentError(Exception):
-    """The contents must not be used; the text is a sentence whose subject is the file."""
+    """The contents must not be used; the message has the file as its subject."""
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Turn what is raised over the contents of a file into a ValueError with a sentence.
+    """Turn errors over the contents of a file into a ValueError that names the file.
 
-    A file that is not there or not allowed to be read, and a lack of memory, stay what they are.
+    Errors over missing files, permissions, memory and missing packages pass unchanged.
 
     Args:
-        path: Of the file.
-        kind: What the file should be: "a .npz file".
+        path: path of the file.
+        kind: expected kind of file, such as "a .npz file".
     """
     try:
         yield
@@ -54,24 +41,30 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError, IsADirectoryError, MemoryError, ImportError):
         raise
     except Exception as error:
-        # Sentences of this module name a file already.
+        # Messages of this module name the file already.
         if type(error) is ValueError and str(error).startswith(str(path)):
             raise
         raise ValueError(
-            f"{path} is cut off, damaged or not {kind}: {reason(error)}. Mend or replace it."
+            f"{path} is cut off, damaged or not {kind}: {reason(error)}. Repair or replace it."
         ) from error
 
 
 def check_size(size: int, path: str | os.PathLike[str], limit: int = MAX_BYTES) -> None:
-    """Raise where a file declares more than the limit, before anything is allocated for it."""
+    """Raise ValueError for a file of more than `limit` bytes, before any are allocated."""
     if size > limit:
         raise ValueError(
-            f"{path} declares {size:,} bytes, more than the {limit:,} that such a file may hold."
+            f"{path} declares {size:,} bytes, more than the {limit:,} bytes that such a file may "
+            "hold."
         )
 
 
+def machine_memory() -> int:
+    """The bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
-    """The contents of a file of at most `limit` bytes."""
+    """Return the contents of a file of at most `limit` bytes."""
     path = Path(path)
     size = path.stat().st_size
     check_size(size, path, limit)
@@ -79,23 +72,31 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
         # Asking for `limit` bytes would allocate them, whatever the file holds.
         content = file.read(size)
         if file.read(1):
-            raise ValueError(f"{path} must not grow while it is read; it did.")
+            raise ValueError(f"{path} grew while it was read; try again once it is complete.")
     return content
 
 
+def read_files(paths: Iterable[Path], limit: int, total: int) -> Iterator[tuple[Path, bytes]]:
+    """Yield each file with its contents: at most `limit` bytes each and `total` in all."""
+    for path in paths:
+        content = read_bytes(path, min(limit, total))
+        total -= len(content)
+        yield path, content
+
+
 def read_json(path: str | os.PathLike[str], limit: int = 1 << 20) -> Any:
-    """The document of a JSON file of at most `limit` bytes."""
+    """Return the document of a JSON file of at most `limit` bytes."""
     content = read_bytes(path, limit)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged, it is not JSON ({reason(error)}).") from None
+        raise ValueError(f"{path} is damaged: it is not JSON ({reason(error)}).") from None
 
 
 def read_lines(
     path: str | os.PathLike[str], limit: int = MAX_BYTES, line_limit: int = 1 << 16
 ) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of every line; at most `line_limit` of them are held at once."""
+    """Yield number and bytes of every line, each of at most `line_limit` bytes."""
     path = Path(path)
     check_size(path.stat().st_size, path, limit)
     with path.open("rb") as file:
@@ -104,13 +105,13 @@ def read_lines(
             number += 1
             if len(line) > line_limit:
                 raise ValueError(
-                    f"{path}, line {number}, must have at most {line_limit:,} bytes; it has more."
+                    f"Line {number} of {path} must have at most {line_limit:,} bytes; it has more."
                 )
             yield number, line
 
 
 def read_stream(stream: BinaryIO | Any, size: int) -> bytearray:
-    """Up to `size` bytes of a stream, in pieces: a size that lies costs what the stream holds."""
+    """Read up to `size` bytes in pieces, so that a false size costs only what the stream holds."""
     data = bytearray()
     while len(data) < size and (piece := stream.read(min(_PIECE, size - len(data)))):
         data += piece
@@ -118,13 +119,13 @@ def read_stream(stream: BinaryIO | Any, size: int) -> bytearray:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what a library's exception says, without its full stop."""
+    """Return the first line of an exception's message, without its full stop."""
     lines = str(error).strip().splitlines()
     return shortened(lines[0].rstrip(". ") if lines else type(error).__name__, _MAX_TEXT)
 
 
 def shortened(text: object, limit: int = 80) -> str:
-    """A text that came from a file, as a sentence can quote it."""
+    """Return a value from a file as an error message can quote it."""
     text = text if isinstance(text, str) else repr(text)
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: limit + 1])
     return text if len(text) <= limit else f"{text[:limit]}…"

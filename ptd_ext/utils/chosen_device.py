@@ -1,4 +1,4 @@
-"""The device that a user names, checked before anything is computed on it."""
+"""The device that a user names, checked before anything runs on it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Any
 
 import torch
 
-__all__ = ["chosen_device"]
-
 
 def chosen_device(given: Any, name: str = "device") -> torch.device:
-    """Return the device; raises ValueError with a sentence for one that does not work here.
+    """Return the device; raises ValueError for one that does not work on this machine.
 
     Args:
         given: a device or its name; None or "auto" for a GPU if there is one.
-        name: of the argument, for the sentence.
+        name: name of the argument, for error messages.
     """
     if given is None or given == "auto":
         given = "cuda" if torch.cuda.is_available() else "cpu"
@@ -24,19 +22,16 @@ def chosen_device(given: Any, name: str = "device") -> torch.device:
         raise ValueError(f"{name} must be auto, cpu, cuda or cuda:1; got {given!r}.") from None
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise ValueError(f"{name} is {given}, but torch finds no GPU; take cpu or auto.")
-        if (device.index or 0) >= torch.cuda.device_count():
-            raise ValueError(f"{name} is {given}, but there are {torch.cuda.device_count()} GPUs.")
+            raise ValueError(f"{name} is {given}, but torch finds no GPU; use cpu or auto.")
+        if (device.index or 0) >= (count := torch.cuda.device_count()):
+            raise ValueError(
+                f"{name} is {given}, but the last GPU is cuda:{count - 1}; use that, or auto."
+            )
     elif device.type != "cpu":
-        _try(device, name)
+        try:  # store a number and read it back, which "meta" cannot
+            torch.ones(1, device=device).item()
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError, AttributeError):
+            raise ValueError(
+                f"{name} is {device}, which this torch cannot use on this machine; use cpu or auto."
+            ) from None
     return device
-
-
-def _try(device: torch.device, name: str) -> None:
-    """Raise unless a number can be stored there and read again, which "meta" cannot do."""
-    try:
-        torch.ones(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError, ImportError, AttributeError):
-        raise ValueError(
-            f"{name} is {device}, which this torch cannot use on this machine; take cpu or auto."
-        ) from None

@@ -1,4 +1,4 @@
-"""Folders that one process at a time writes to."""
+"""Locks that let one process at a time write to a folder."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from pathlib import Path
 from ptd_ext.utils.atomic_files import NotWrittenError, remove_leftovers
 from ptd_ext.utils.distributed import Ranks
 
-__all__ = ["LOCK", "claim"]
-
-LOCK = ".lock"  # its file, which stays in the folder
+LOCK = ".lock"  # the lock file, which stays in the folder
 _claimed: set[Path] = set()  # folders that this process has claimed
 
 
 @contextmanager
 def claim(out: Path, ranks: Ranks | None = None) -> Iterator[None]:
-    """Make and lock the folder, and remove temporary files that killed processes have left.
+    """Create and lock the folder, and remove the temporary files of killed processes.
 
-    Nothing may be written to the folder outside of this context. A process may claim a folder
-    again within its own claim. After an error a folder that it made and that is empty but for the
-    lock is removed.
+    The folder may be written to within this context only. Claims of one process may be nested.
+    After an error, a folder that was created here and holds only the lock is removed.
 
     Args:
         out: the folder.
-        ranks: the processes that share it; the first of them makes and locks it.
+        ranks: the processes that share it; the first of them creates and locks it.
     """
     ranks = Ranks() if ranks is None else ranks
     ranks.wait()
@@ -60,20 +57,20 @@ def _lock(out: Path) -> int:
         try:
             out.mkdir(parents=True, exist_ok=True)
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:  # another process has just removed the folder it had made
+        except FileNotFoundError:  # another process has just removed the folder
             continue
         except OSError as error:
             raise NotWrittenError.of(path, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A process that fails removes its lock file, and this descriptor may be of that file.
+            # The descriptor may belong to a lock file that a failed process has just removed.
             if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
                 return lock
         except BlockingIOError:
             os.close(lock)
             raise ValueError(
-                f"{out} is in use: another process writes there. Wait for its end, or give another "
-                "--out."
+                f"{out} is in use: another process writes to it. Wait until it ends, or choose "
+                "another folder."
             ) from None
         except FileNotFoundError:
             pass

@@ -1,9 +1,9 @@
-"""The processes of a group: each rank holds a share of the rows, or of each batch.
+"""The processes of a group: each rank holds a shard of the rows or of each batch.
 
 In training, the loss sees the whole batch on every rank: logits are small, so they are gathered,
 and each rank differentiates the same loss with respect to its own rows. The gradients of the
-networks then add up to those of one process, whatever the loss does across samples: selection,
-sorting, a determinant.
+networks then sum to those of one process, even for losses across samples, such as selection,
+sorting or a determinant.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
-__all__ = ["Ranks", "join"]
+T = TypeVar("T")
 
 
 class Ranks:
-    """This process among those of a group; None is the group of all. One process costs nothing."""
+    """This process among those of a group (None: the default group); one process costs nothing."""
 
     def __init__(self, rank: int = 0, size: int = 1, group: Any = None) -> None:
         self.rank, self.size, self.group = rank, size, group
@@ -41,15 +41,15 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """True for the process that writes and prints."""
+        """True if this process writes files and prints."""
         return self.rank == 0
 
     def share(self, ids: Tensor) -> Tensor:
-        """This rank's rows of a batch."""
+        """Return this rank's rows of a batch."""
         return ids if self.size == 1 else ids.tensor_split(self.size)[self.rank]
 
     def gather(self, rows: Tensor, total: int) -> Tensor:
-        """All ranks' rows in order; a gradient flows to this rank's only."""
+        """Return the rows of all ranks in order; the gradient flows to those of this rank."""
         if self.size == 1:
             return rows
         sizes = [len(part) for part in torch.empty(total, 0).tensor_split(self.size)]
@@ -62,13 +62,13 @@ class Ranks:
         return torch.cat(parts)
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """The sum over all ranks, in place."""
+        """Sum over all ranks in place."""
         if self.size > 1:
             dist.all_reduce(tensor, group=self.group)
         return tensor
 
     def first_row(self, count: int, device: torch.device) -> tuple[int, int]:
-        """The index of this rank's first row among the rows of all ranks, and their number."""
+        """Return the index of this rank's first row among those of all ranks, and their number."""
         if self.size == 1:
             return 0, count
         counts = torch.zeros(self.size, dtype=torch.int64, device=device)
@@ -76,71 +76,48 @@ class Ranks:
         rows = self.sum_(counts).tolist()
         return sum(rows[: self.rank]), sum(rows)
 
-    def agree(self, number: int, device: torch.device) -> int:
-        """The first rank's number."""
-        if self.size == 1:
-            return number
-        mine = number if self.first else 0
-        return int(self.sum_(torch.tensor(mine, dtype=torch.int64, device=device)))
-
-    def add_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Sum the gradients over ranks, in one message."""
-        self._reduce(parameters, dist.ReduceOp.SUM)
-
-    def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Average the gradients over ranks: of parameters of the loss, which all ranks compute."""
-        self._reduce(parameters, dist.ReduceOp.SUM, 1 / self.size)
-
-    def _reduce(self, parameters: Iterable[Tensor], how: Any, factor: float = 1) -> None:
-        if self.size == 1:
-            return
+    def sum_gradients(self, parameters: Iterable[Tensor], factor: float = 1.0) -> None:
+        """Sum the gradients over ranks in one message, and multiply the sums by a factor."""
         gradients = [p.grad for p in parameters if p.grad is not None]
-        if not gradients:
+        if self.size == 1 or not gradients:
             return
-        flat = torch.cat([g.reshape(-1) for g in gradients])
-        dist.all_reduce(flat, op=how, group=self.group)
-        if factor != 1:
-            flat *= factor
-        for gradient, sums in zip(
-            gradients, flat.split([g.numel() for g in gradients]), strict=True
-        ):
-            gradient.copy_(sums.view_as(gradient))
+        flat = torch.nn.utils.parameters_to_vector(gradients)
+        torch.nn.utils.vector_to_parameters(self.sum_(flat).mul_(factor), gradients)
 
     def from_first(self, tensors: Iterable[Tensor]) -> None:
-        """Make these tensors equal to the first rank's."""
+        """Replace the values of these tensors by those of the first rank."""
         if self.size > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, group=self.group, group_src=0)
 
     def largest(self, number: int, device: torch.device) -> int:
-        """The largest number of all ranks."""
+        """Return the largest number of all ranks."""
         if self.size == 1:
             return number
         found = torch.tensor(number, device=device)
         dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
         return int(found.item())
 
-    def word(self, text: str) -> str:
-        """The first rank's text."""
-        if self.size == 1:
-            return text
-        words = [text]
-        dist.broadcast_object_list(words, group=self.group, group_src=0)
-        return words[0]
+    def agree(self, value: T) -> T:
+        """Return the first rank's value."""
+        values = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(values, group=self.group, group_src=0)
+        return values[0]
 
     def wait(self) -> None:
-        """Wait until all ranks are here."""
+        """Wait until all ranks have reached this call."""
         if self.size > 1:
             dist.barrier(self.group)
 
     def leave(self) -> None:
-        """End the group that :func:`join` started."""
+        """Destroy the group that :func:`join` created."""
         if self.size > 1 and dist.is_initialized():
             dist.destroy_process_group()
 
 
 def join(device_type: str) -> Ranks:
-    """The ranks that torchrun started, or one process."""
+    """Return the ranks that torchrun started, or one process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return Ranks()

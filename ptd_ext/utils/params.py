@@ -1,4 +1,4 @@
-"""scikit-learn's conventions for estimators, without scikit-learn."""
+"""The conventions of scikit-learn's estimators, without a dependency on it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["NotFittedError", "Params", "seed_of"]
-
 
 class NotFittedError(ValueError, AttributeError):
-    """An estimator was used before it was fitted; the bases are those of scikit-learn's own."""
+    """An estimator was used before it was fitted; the bases match scikit-learn's class."""
 
 
 class Params:
-    """Constructor arguments as parameters: kept as attributes of the same name."""
+    """Parameters are constructor arguments, stored as attributes of the same name."""
 
     @classmethod
     def _names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name; `deep` is accepted for scikit-learn's sake."""
+        """Return all parameters by name; `deep` is accepted for scikit-learn's sake."""
         return {name: getattr(self, name) for name in self._names()}
 
     def set_params(self, **params: Any) -> Params:
-        """Change parameters; returns self."""
+        """Set parameters; returns self."""
         unknown = sorted(set(params) - set(self._names()))
         if unknown:
             raise ValueError(
@@ -39,7 +37,7 @@ class Params:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Tags that scikit-learn reads before it takes an estimator into a pipeline."""
+        """Return the tags that scikit-learn's pipelines read."""
         from sklearn.utils import Tags, TargetTags, TransformerTags
 
         return Tags(
@@ -59,7 +57,7 @@ class Params:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed from None, a number, or a generator of NumPy or torch, which moves on by a number."""
+    """Return a seed from None, an integer, or a generator of NumPy or torch, which advances."""
     if random_state is None:
         return int(torch.randint(2**31, ()))
     if isinstance(random_state, torch.Generator):

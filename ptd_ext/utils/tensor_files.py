@@ -1,8 +1,7 @@
-"""Files of tensors with metadata: safetensors, the metadata as JSON in its header.
+"""Tensors with metadata in safetensors files, the metadata as JSON in the header.
 
-safetensors is what torch users share weights in: reading it runs no code, and it is one small
-package without dependencies. A checksum of everything is kept with the metadata, because the format
-has none. A file is written under a temporary name and renamed, so it is never there in part.
+Reading safetensors runs no code, and the package has no dependencies. The format has no checksum,
+so one of all contents is stored with the metadata. Writes are atomic.
 """
 
 from __future__ import annotations
@@ -19,55 +18,47 @@ from torch import Tensor
 from ptd_ext.utils.atomic_files import NotWrittenError, atomic_file
 from ptd_ext.utils.bounded_files import reason, shortened
 
-__all__ = ["check_header", "read", "write"]
-
 _KEY = "ptd_ext"
 _VERSION = 1
-# The names, shapes and words of a file; those of ptd_ext have some kilobytes.
-_MAX_HEADER = 1 << 20
-_MAX_ENTRY = 200  # bytes of a tensor's type, shape and place in the header
+_MAX_HEADER = 1 << 20  # bytes; the headers of ptd_ext have some kilobytes
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_TYPES = (*_FLOATS, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_MAX_ENTRY = 200  # bytes of a tensor's type, shape and offsets in the header
 
 
 def write(
     path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any]
 ) -> None:
-    """Write `tensors`, and `about`, which JSON must be able to hold."""
-    # Imported here, like in `read`: the losses do not wait for it.
+    """Write tensors and their metadata `about`, a dictionary that JSON can represent."""
+    # Imported here and in `read`, so that `import ptd_ext` stays fast.
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    # Clones, because safetensors takes no tensors that share memory.
+    # Clones, because safetensors rejects tensors that share memory.
     tensors = {
         name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, t in tensors.items()
     }
     digest = _digest(tensors, about)
     header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
-    words = {_KEY: json.dumps(header, allow_nan=False)}
-    _check_words(path, words, tensors)
+    metadata = {_KEY: json.dumps(header, allow_nan=False)}
+    names = sum(len(name) + _MAX_ENTRY for name in tensors)
+    if (size := len(json.dumps(metadata)) + names) > _MAX_HEADER:  # `read` would reject it
+        raise ValueError(
+            f"{path} cannot be written: names and metadata of {size:,} bytes are more than the "
+            f"{_MAX_HEADER:,} bytes that its header may hold."
+        )
     with atomic_file(path) as temporary:
         try:
-            save_file(tensors, temporary, metadata=words)
+            save_file(tensors, temporary, metadata=metadata)
         except SafetensorError as error:
             raise NotWrittenError(f"{path} could not be written: {error}.") from None
-
-
-def _check_words(
-    path: str | os.PathLike[str], words: dict[str, str], tensors: dict[str, Tensor]
-) -> None:
-    """Raise for words that `read` would refuse."""
-    names = sum(len(name) + _MAX_ENTRY for name in tensors)
-    if (size := len(json.dumps(words)) + names) > _MAX_HEADER:
-        raise ValueError(
-            f"{path} cannot be written: names and words of {size:,} bytes are more than the "
-            f"{_MAX_HEADER:,} that its header may hold."
-        )
 
 
 def read(
     path: str | os.PathLike[str], kind: str, names: Collection[str]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and metadata of a file of this kind, which must have the tensors `names`."""
+    """Read tensors and metadata of a file of this kind, which must have the tensors `names`."""
     from safetensors import SafetensorError, safe_open
 
     if not os.path.isfile(path):
@@ -75,14 +66,14 @@ def read(
     check_header(path)
     try:
         with safe_open(path, framework="pt") as file:
-            words = (file.metadata() or {}).get(_KEY)
+            metadata = (file.metadata() or {}).get(_KEY)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {reason(error)}.") from None
-    if words is None:
+        raise ValueError(f"{path} is damaged or not a safetensors file: {reason(error)}.") from None
+    if metadata is None:
         raise ValueError(f"{path} was not written by ptd_ext: its header has no {_KEY!r}.")
     try:
-        header = json.loads(words, parse_constant=_no_constant)
+        header = json.loads(metadata, parse_constant=_no_constant)
         found, version, digest = header["kind"], header["version"], header["sha256"]
         about = dict(header["about"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -91,26 +82,32 @@ def read(
         raise ValueError(f"{path} must hold {kind}; it holds {shortened(found)}.")
     if version != _VERSION:
         raise ValueError(
-            f"{path} is of version {shortened(version)}; this ptd_ext reads version {_VERSION}."
+            f"{path} has version {shortened(version)}; this ptd_ext reads version {_VERSION}."
         )
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _TYPES:
+            raise ValueError(
+                f"{path} must hold tensors of types that ptd_ext writes; {shortened(name)} is "
+                f"{tensor.dtype}."
+            )
     missing = set(names) - set(tensors)
     if missing:
-        raise ValueError(f"{path} is damaged: {', '.join(sorted(missing))} missing.")
+        raise ValueError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}.")
     if digest != _digest(tensors, about):
-        raise ValueError(f"{path} is damaged: its contents do not have the checksum they had.")
+        raise ValueError(f"{path} is damaged: its contents do not match its checksum.")
     return tensors, about
 
 
 def _no_constant(name: str) -> None:
-    """NaN and the infinities are none of JSON's numbers, and none that `write` lets through."""
-    raise ValueError(f"{name} is no number of JSON")
+    """Reject NaN and infinities, which JSON excludes and `write` never produces."""
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def check_header(path: str | os.PathLike[str]) -> None:
-    """Raise where a safetensors file declares a header that takes more than a few megabytes."""
+    """Raise ValueError for a safetensors file that declares too large a header."""
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
-    # A file that declares more than it has is what safetensors says itself.
+    # safetensors itself reports a header that is longer than the file.
     if _MAX_HEADER < size < os.path.getsize(path):
         raise ValueError(
             f"{path} must have a header of at most {_MAX_HEADER:,} bytes; it has {size:,}."
@@ -118,9 +115,9 @@ def check_header(path: str | os.PathLike[str]) -> None:
 
 
 def _digest(tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
-    """SHA-256 over the words, and the tensors' names, types, shapes and bytes by rising name."""
-    words = json.dumps(about, sort_keys=True, allow_nan=False)
-    total = hashlib.sha256(words.encode("utf-8", "surrogatepass"))
+    """Return the SHA-256 of metadata and tensors: names, types, shapes and bytes, by name."""
+    metadata = json.dumps(about, sort_keys=True, allow_nan=False)
+    total = hashlib.sha256(metadata.encode("utf-8", "surrogatepass"))
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())

@@ -1,8 +1,7 @@
-"""How many threads a piece of work uses: no more than pay off, and no more than it is told.
+"""The number of threads for a piece of work: at most torch's, and fewer for little work.
 
-Threads that synchronise often pay off on idle cores only. On a busy machine all of them wait, up to
-a time slice at every barrier, for the one that is not running; so each needs enough work between
-two barriers.
+On a busy machine all threads wait at each barrier, up to a time slice, for the one that is not
+running. More threads therefore need enough work between two barriers.
 """
 
 from __future__ import annotations
@@ -13,20 +12,18 @@ from collections.abc import Iterator
 
 import torch
 
-__all__ = ["check_threads", "threads_for", "using"]
-
-_MANY = 256  # a process can start so many anywhere, and few machines have as many cores
+_MANY = 256  # threads that a process can start anywhere
 _WORTH_A_THREAD = 16e6  # multiply-adds, about half a millisecond
 
 
 def threads_for(work: float) -> int:
-    """The number of threads that pay for `work` multiply-adds between two waits, at least one."""
+    """Return the number of threads worth starting for `work` multiply-adds between barriers."""
     return int(max(1, min(work / _WORTH_A_THREAD, torch.get_num_threads())))
 
 
 @contextlib.contextmanager
 def using(threads: int) -> Iterator[None]:
-    """Set the number of torch's threads within the context, and restore it afterwards."""
+    """Set the number of torch's threads within the context and restore it afterwards."""
     before = torch.get_num_threads()
     if threads == before:
         yield
@@ -39,11 +36,11 @@ def using(threads: int) -> Iterator[None]:
 
 
 def check_threads(name: str, threads: int) -> None:
-    """Raise for more threads than a process can start with certainty."""
+    """Raise ValueError for more threads than a process can be sure to start."""
     cores = os.cpu_count() or 1
     most = max(_MANY, 4 * cores)
     if threads > most:
         raise ValueError(
             f"{name} must be at most {most} on this machine, which has {cores} cores; got "
-            f"{threads}. As many as there are cores is fastest."
+            f"{threads}. One thread per core is fastest."
         )

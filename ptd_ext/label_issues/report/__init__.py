@@ -1,6 +1,6 @@
-"""The report: one HTML file that shows which labels are probably wrong."""
+"""The report: one HTML page to review labels that are probably wrong."""
 
-from ptd_ext.label_issues.report.contents import Interval, ReportContents, Sample
 from ptd_ext.label_issues.report.page import write_report
+from ptd_ext.label_issues.report.sample import Sample
 
-__all__ = ["Interval", "ReportContents", "Sample", "write_report"]
+__all__ = ["Sample", "write_report"]

@@ -1,4 +1,4 @@
-"""The average transition matrix, and how the matrices of the parts differ from it."""
+"""The mean transition matrix, and how the matrices of the parts differ from it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptd_ext.label_issues.report.contents import ReportContents
 from ptd_ext.label_issues.report.figures import data_url, heat_levels, heat_picture
 
-__all__ = ["Confusion", "Part", "Parts", "Transition", "show_parts", "show_transition"]
-
-_MOST_WITH_NUMBERS = 20  # classes
-_MOST_WITH_PICTURE = 100  # classes; beyond, a cell is too small to be seen
-_MOST_CONFUSIONS = 100
-_MOST_PARTS = 10
-_MOST_DIFFERENCES = 3  # of a part, in words
+_MAX_CLASSES_AS_TABLE = 20
+_MAX_CLASSES_AS_PICTURE = 100  # beyond, cells are too small to see
+_MAX_CONFUSIONS = 100
+_MAX_PARTS = 10
+_MAX_DIFFERENCES = 3  # listed for each part
 
 
 @dataclass(frozen=True)
@@ -29,16 +26,16 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Transition:
-    """The average T as a table of numbers, a picture, or a list of its largest entries."""
+    """The mean T as a table of numbers, a picture, or a list of its largest entries."""
 
-    cells: list[list[tuple[str, int]]] | None  # [C][C], percent and level of colour
+    cells: list[list[tuple[str, int]]] | None  # [C][C], percentage and colour level
     picture: str | None
     confusions: list[Confusion]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part's matrix less the average."""
+    """The matrix of a part minus the mean T."""
 
     number: int
     share: float
@@ -49,18 +46,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts that differ most from the average, the most different first."""
+    """The parts that differ most from the mean T, in descending order of distance."""
 
     shown: list[Part]
     count: int
-    scale: float  # the difference that has the strongest colour
+    scale: float  # the difference drawn in the strongest colour
     pictures: bool
 
 
 def show_transition(transition: np.ndarray, names: list[str]) -> Transition:
-    """Show numbers up to 20 classes, a picture up to 100, and the largest confusions beyond 20."""
+    """Numbers for up to 20 classes; beyond, the largest confusions and, up to 100, a picture."""
     classes = len(names)
-    if classes <= _MOST_WITH_NUMBERS:
+    if classes <= _MAX_CLASSES_AS_TABLE:
         levels = heat_levels(transition)
         cells = [
             [(_entry(value), int(level)) for value, level in zip(*row, strict=True)]
@@ -68,39 +65,42 @@ def show_transition(transition: np.ndarray, names: list[str]) -> Transition:
         ]
         return Transition(cells, None, [])
     picture = None
-    if classes <= _MOST_WITH_PICTURE:
+    if classes <= _MAX_CLASSES_AS_PICTURE:
         picture = data_url(heat_picture(np.sqrt(np.clip(transition, 0, 1))))
     wrong = transition.copy()
     np.fill_diagonal(wrong, 0)
-    return Transition(None, picture, _largest(wrong, names, _MOST_CONFUSIONS))
+    return Transition(None, picture, _largest(wrong, names, _MAX_CONFUSIONS))
 
 
-def show_parts(contents: ReportContents, names: list[str]) -> Parts | None:
-    """P^j less the average T, for at most ten parts.
+def show_parts(
+    parts: np.ndarray, part_shares: np.ndarray, transition: np.ndarray, names: list[str]
+) -> Parts | None:
+    """P^j minus the mean T, for at most ten parts; None for a single part.
 
-    The distance of a part is the mean over the true classes of the total variation distance between
-    its row and the average's: the share of labels that would be given differently.
+    The distance of a part is the total variation distance between its row and that of the mean T,
+    averaged over the true classes: the share of labels that would be given differently.
     """
-    if contents.parts is None or len(contents.parts) < 2:
+    if len(parts) < 2:
         return None
-    differences = np.asarray(contents.parts, float) - np.asarray(contents.transition, float)
+    differences = parts - transition
     distances = 0.5 * np.abs(differences).sum(2).mean(1)  # [R]
-    order = np.argsort(-distances, kind="stable")[:_MOST_PARTS].tolist()
+    order = np.argsort(-distances, kind="stable")[:_MAX_PARTS].tolist()
     scale = float(np.abs(differences[order]).max()) or 1.0
-    pictures = len(names) <= _MOST_WITH_PICTURE
+    pictures = len(names) <= _MAX_CLASSES_AS_PICTURE
     shown = []
     for index in order:
         picture = data_url(heat_picture(differences[index] / scale)) if pictures else None
-        share = float(np.asarray(contents.part_shares)[index])
-        largest = _largest(differences[index], names, _MOST_DIFFERENCES)
-        shown.append(Part(index + 1, share, float(distances[index]), picture, largest))
-    return Parts(shown, len(contents.parts), scale, pictures)
+        largest = _largest(differences[index], names, _MAX_DIFFERENCES)
+        shown.append(
+            Part(index + 1, float(part_shares[index]), float(distances[index]), picture, largest)
+        )
+    return Parts(shown, len(parts), scale, pictures)
 
 
-def _largest(matrix: np.ndarray, names: list[str], most: int) -> list[Confusion]:
-    """The entries that are largest in absolute value, without those that are zero."""
+def _largest(matrix: np.ndarray, names: list[str], count: int) -> list[Confusion]:
+    """The nonzero entries of largest absolute value."""
     size = np.abs(matrix).reshape(-1)
-    order = np.argsort(-size, kind="stable")[:most]
+    order = np.argsort(-size, kind="stable")[:count]
     return [
         Confusion(names[index // len(names)], names[index % len(names)], float(value))
         for index, value in zip(order.tolist(), matrix.reshape(-1)[order], strict=True)
@@ -109,6 +109,6 @@ def _largest(matrix: np.ndarray, names: list[str], most: int) -> list[Confusion]
 
 
 def _entry(value: float) -> str:
-    """A probability in percent, short enough for a cell; empty if it is close to zero."""
+    """A probability in percent for a cell; empty if it rounds to zero."""
     percent = 100 * value
     return f"{percent:.0f}" if percent >= 0.5 else ""

@@ -4,66 +4,69 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from base64 import b64encode
-from dataclasses import dataclass
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptd_ext.label_issues.report.contents import Interval, ReportContents, check_contents
-from ptd_ext.label_issues.report.figures import bar, curve
+from ptd_ext.label_issues.report.figures import curve
 from ptd_ext.label_issues.report.gallery import make_gallery
 from ptd_ext.label_issues.report.matrices import show_parts, show_transition
+from ptd_ext.label_issues.report.sample import Sample
 from ptd_ext.utils.atomic_files import atomic_file
 
-__all__ = ["write_report"]
+if TYPE_CHECKING:
+    from ptd_ext.label_issues.findings import LabelIssues
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("vendor/jquery.slim.min.js", "vendor/dataTables.min.js", "assets/page.js")
 _STYLE = "assets/page.css"
 _SPACE = "\N{NO-BREAK SPACE}"
-_ENDS_SCRIPT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
 
 
 def write_report(
-    contents: ReportContents, path: str | os.PathLike[str], *, most_samples: int = 500
+    found: LabelIssues,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Label issues",
+    sample: Callable[[int], Sample] | None = None,
+    most_samples: int = 500,
 ) -> Path:
-    """Write a page that shows which labels are probably wrong.
+    """Write a page to review labels that are probably wrong.
 
-    The page is one HTML file that fetches nothing: open it in any browser, send it, keep it. Its
-    gallery can be filtered, sorted, searched and reviewed with the keyboard; the decisions are kept
-    by the browser, and downloaded as a CSV with the columns `id`, `given_label`, `suggested_label`,
-    `decision` (accepted or rejected) and `corrected_label`. The fields are quoted as RFC 4180 says
-    and otherwise unchanged, so that the file can be joined with the data by id. A leading `=`, `+`,
-    `-` or `@`, which a spreadsheet may take for a formula, is therefore kept; if there is one, the
-    page warns of it beside the button.
+    The page is one HTML file that works offline in any browser. Its gallery can be filtered,
+    sorted, searched and reviewed with the keyboard. The browser keeps the decisions, and downloads
+    them as a CSV with the columns `id`, `given_label`, `suggested_label`, `decision` (accepted or
+    rejected) and `corrected_label`. Fields are quoted as in RFC 4180 and otherwise unchanged, so
+    that the file can be joined with the data by id. A spreadsheet may take a leading `=`, `+`, `-`
+    or `@` for a formula; if an id or label has one, the page warns beside the button.
 
-    Args:
-        contents: the findings.
-        path: the file to write; an existing one is replaced atomically.
-        most_samples: how many samples the gallery shows at most: flagged ones, the most doubtful
-            first. Pictures take 24 MB at most; the page says which are left out beyond that.
-
-    Returns:
-        The path.
+    The arguments are those of :meth:`ptd_ext.LabelIssues.report`. Pictures take at most 24 MB; the
+    page names those that are omitted.
     """
-    check_contents(contents)
     if most_samples < 0:
         raise ValueError(f"most_samples must be at least 0; got {most_samples}.")
-    page = _render(contents, most_samples)
+    page = _render(found, title, sample or found.sample, most_samples)
     path = Path(path)
-    # A text of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
+    # A string of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
     with atomic_file(path) as temporary:
         Path(temporary).write_bytes(page.encode("utf-8", errors="replace"))
     return path
 
 
-def _render(contents: ReportContents, most_samples: int) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
+def _render(
+    found: LabelIssues, title: str, sample: Callable[[int], Sample] | None, most_samples: int
+) -> str:
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            'The report needs Jinja: pip install "ptd_ext[labels]".', name=error.name
+        ) from None
 
     environment = Environment(
         loader=FileSystemLoader(_HERE / "assets"),
@@ -74,25 +77,34 @@ def _render(contents: ReportContents, most_samples: int) -> str:
     )
     environment.filters["percent"] = _percent
     environment.filters["points"] = _points
-    scripts = [_own_text(name) for name in _SCRIPTS]
-    style = _own_text(_STYLE)
-    gallery = make_gallery(contents, most_samples)
-    names = [str(name) for name in contents.class_names]
+    scripts = [_asset(name) for name in _SCRIPTS]
+    style = _asset(_STYLE)
+    names = [str(label) for label in found.classes.tolist()]
+    gallery = make_gallery(found, names, sample, most_samples)
     payload = {
         "digest": gallery.digest,
         "classes": names,
-        "samples": [[s.id, s.given, s.suggested, s.flagged] for s in gallery.samples],
+        "samples": [[s.id, s.given, s.suggested, s.is_label_issue] for s in gallery.samples],
     }
-    curves = [curve(str(name), values) for name, values in contents.curves.items()]
+    curves = [curve(name, values) for name, values in found.curves.items()]
+    given, rates = found.class_indices(found.given_label), found.noise_rate.by_class
+    labels, flagged = (
+        np.bincount(codes, minlength=len(names)).tolist()
+        for codes in (given, given[found.is_label_issue])
+    )
+    parts = None
+    if found.parts is not None and found.part_shares is not None:
+        parts = show_parts(found.parts, found.part_shares, found.transition, names)
     return environment.get_template("page.html").render(
-        contents=contents,
+        title=title,
+        found=found,
         names=names,
-        count=len(contents.ids),
+        count=len(found),
         gallery=gallery,
-        rates=_rates(contents),
-        overall=_Rate.of(contents.noise_rate, longest=1.0),
-        transition=show_transition(np.asarray(contents.transition, dtype=float), names),
-        parts=show_parts(contents, names),
+        rates=list(zip(names, rates, labels, flagged, strict=True)),
+        highest_rate=max([0.01, *(rate.high for rate in rates if rate.known)]),
+        transition=show_transition(found.transition, names),
+        parts=parts,
         curves=[shown for shown in curves if shown is not None],
         payload=payload,
         style=Markup(style),
@@ -102,52 +114,17 @@ def _render(contents: ReportContents, most_samples: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Rate:
-    """The noise rate of a class, or overall."""
-
-    interval: Interval
-    known: bool
-    bar: Any
-    labels: int = 0
-    flagged: int = 0
-
-    @classmethod
-    def of(cls, interval: Interval, longest: float, labels: int = 0, flagged: int = 0) -> _Rate:
-        known = not math.isnan(interval.estimate)
-        return cls(interval, known, bar(interval, longest), labels, flagged)
-
-
-def _rates(contents: ReportContents) -> list[_Rate]:
-    """A row per class; the longest whisker fills the width."""
-    classes = len(contents.class_names)
-    given, flags = np.asarray(contents.given), np.asarray(contents.is_label_issue)
-    labels = np.bincount(given, minlength=classes)
-    flagged = np.bincount(given[flags], minlength=classes)
-    known = (rate for rate in contents.noise_rate_by_class if not math.isnan(rate.estimate))
-    highs = [rate.high for rate in known]
-    longest = max([0.01, *highs])
-    return [
-        _Rate.of(rate, longest, int(labels[label]), int(flagged[label]))
-        for label, rate in enumerate(contents.noise_rate_by_class)
-    ]
-
-
-def _own_text(name: str) -> str:
-    """A script or style sheet of this package, which goes into the page as it is."""
-    text = (_HERE / name).read_text(encoding="utf-8")
-    if _ENDS_SCRIPT.search(text):
-        raise ValueError(f"{name} would end its own element of the page.")
-    return text
+def _asset(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 def _csp_hash(text: str) -> str:
-    """The hash by which the page's content security policy admits a script or style sheet."""
+    """The hash of a script or style sheet that the content security policy of the page allows."""
     return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def _percent(value: float) -> str:
-    """A probability in percent as text; near 0 and 1 it says on which side of rounding it is."""
+    """Format a probability in percent; values that would round to 0 or 1 show as bounds."""
     if math.isnan(value):
         return "unknown"
     if 0 < value < 0.001:
@@ -158,5 +135,5 @@ def _percent(value: float) -> str:
 
 
 def _points(value: float) -> str:
-    """A difference of probabilities, in percentage points with a sign."""
+    """Format a difference of probabilities in percentage points, with a sign."""
     return f"{100 * value:+.1f}".replace("-", "−")

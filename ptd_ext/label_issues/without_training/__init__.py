@@ -1,1 +1,1 @@
-"""Labels judged by probabilities or embeddings that the user has already."""
+"""Judges labels by predicted probabilities or embeddings, without training a network."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["confident_transition"]
+from ptd_ext.transition.estimate import EstimatedTransition
 
 
 @torch.no_grad()
-def confident_transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
-    """T [C, C] from P(given label | x) of rows that the model has not seen.
+def confident_transition(pred_probs: Tensor, labels: Tensor) -> EstimatedTransition:
+    """Estimate T from P(given label | x) of rows that the model was not trained on.
 
-    The threshold of a class is the mean probability of that class over the rows given its label. A
-    row counts for the most probable class whose threshold it reaches, and for none if it reaches
-    no threshold (confident learning: Northcutt, Jiang and Chuang, 2021). The counts of each given
-    label are scaled to its number of rows; T is these counts, normalised by true class. If no row
-    counts for a class, its row of T is that of the identity.
+    The threshold of a class is its mean probability over the rows with that given label. A row
+    counts for the most probable class whose threshold it reaches, if any (confident learning:
+    Northcutt, Jiang and Chuang, 2021). The counts of each given label are scaled to its number of
+    rows; T is these counts, normalised by true class. A class without counts has the row of the
+    identity in T.
 
     Args:
         pred_probs: [N, C].
@@ -38,4 +38,5 @@ def confident_transition(pred_probs: Tensor, labels: Tensor) -> Tensor:
     joint[unseen, unseen] = given[unseen]
     joint *= given / joint.sum(0).clamp(min=1)
     rows = joint.sum(1, keepdim=True)
-    return torch.where(rows > 0, joint / rows.clamp(min=1e-30), torch.eye(classes).to(joint))
+    transition = torch.where(rows > 0, joint / rows.clamp(min=1e-30), torch.eye(classes).to(joint))
+    return EstimatedTransition.one_matrix(transition, rows[:, 0] / len(labels), len(labels))

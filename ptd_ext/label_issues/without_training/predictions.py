@@ -8,24 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ptd_ext.label_issues.chance import CLEARLY, chance_warning, log_likelihood
-from ptd_ext.label_issues.findings import LabelIssues, judge
-from ptd_ext.label_issues.inputs.labels import GivenLabels, as_ids, encode_labels
+from ptd_ext.engine.model.chance import CLEARLY, chance_warning, log_likelihood
+from ptd_ext.engine.model.members import Judgement
+from ptd_ext.engine.rows.labels import GivenLabels, as_ids, encode_labels
+from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.judging import findings_of
 from ptd_ext.label_issues.without_training.confident_counts import confident_transition
 from ptd_ext.label_issues.without_training.inversion import invert_posterior
+from ptd_ext.label_issues.without_training.pred_probs import as_probabilities, labels_by_column
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.learned_parts import fit_learned_parts
 from ptd_ext.transition.neighbours import neighbour_transition
-from ptd_ext.transition.summary import TransitionSummary, summarise
-from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.ids import as_rows
 
-__all__ = ["judge_predictions"]
-
-_OFF_ONE = 1e-3  # how far a row of probabilities may be from a sum of one
 _SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
 _NEIGHBOURS = 4
-_RANKING = 1e-6  # weight of pred_probs themselves, which tell equal rows apart
+_RANKING = 1e-6  # weight of pred_probs themselves, which separate rows of equal posterior
+
+
+_Evidence = tuple[Judgement, dict[str, str], str]  # facts for the page; a warning or nothing
 
 
 def judge_predictions(
@@ -45,145 +46,77 @@ def judge_predictions(
                 f"{name} must be a dense matrix; got a sparse one. Reduce features first, such as "
                 "by scikit-learn's TruncatedSVD, or give them as X."
             )
-    probabilities = None if pred_probs is None else _probabilities(pred_probs)
+    probabilities = None if pred_probs is None else as_probabilities(pred_probs)
     if classes is None and probabilities is not None:
-        names = list(getattr(pred_probs, "columns", ()))
-        classes = _columns_of(y, probabilities.shape[1], names)
-    labels = encode_labels(y, classes)
-    count = len(labels.classes)
+        labels = labels_by_column(y, pred_probs, probabilities.shape[1])
+    else:
+        labels = encode_labels(y, classes)
     ids = None if ids is None else as_ids(ids, len(labels.codes))
-    _check_lengths(labels, probabilities, features, ids)
-    if count < 2:
-        raise ValueError(
-            f"y must hold at least two classes for one of them to be wrong; got {labels.names}."
-        )
+    _check_sizes(labels, probabilities, features)
     codes = torch.from_numpy(labels.codes)
-    if probabilities is None:
-        return _from_neighbours(features, labels, codes, ids, flag_share)
-    if probabilities.shape[1] != count:
-        raise ValueError(
-            f"pred_probs must have a column for each of {count} classes; got "
-            f"{probabilities.shape[1]}."
-        )
+    embeddings = None if features is None else as_rows(features, "features", "D").float()
+    if probabilities is not None:
+        evidence = _from_probabilities(probabilities, embeddings, codes, random_state)
+    else:
+        assert embeddings is not None
+        evidence = _from_neighbours(embeddings, codes, len(labels.classes))
+    found, facts, warning = evidence
+    return findings_of(found, labels, warning=warning, ids=ids, flag_share=flag_share, facts=facts)
+
+
+def _from_probabilities(
+    probabilities: Tensor, features: Tensor | None, codes: Tensor, random_state: int
+) -> _Evidence:
+    """T by confident counts, and with features T(x) by likelihood, which starts from that T."""
     right = (probabilities.argmax(1) == codes).double().mean().item()
     likelihood = log_likelihood(probabilities, codes)
-    warning = chance_warning("The model", right, codes, codes, likelihood)
-    trusted, warnings = warning is None, [] if warning is None else [warning]
+    warning = chance_warning("The model", right, codes, codes, likelihood) or ""
     facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
-    start = confident_transition(probabilities, codes)
+    start = confident_transition(probabilities, codes).transition
     clean = invert_posterior(probabilities, None, start)
-    parts, weights, shares = start[None], None, None
-    if features is not None and trusted:
-        rows = as_rows(features, "features", "D").float()
-        learned = fit_learned_parts(rows, clean, codes, transition=start, random_state=random_state)
-        summary = summarise(
-            learned.parts, learned.class_prior, len(rows), learned.weights, names=_short(labels)
+    parts, weights = start[None], None
+    if features is not None and not warning:
+        learned = fit_learned_parts(
+            features, clean, codes, transition=start, random_state=random_state
         )
-        facts["T(x)"] = str(summary).partition("\n")[0]
-        warnings += _sentences(summary)
+        facts["T(x)"] = str(learned.summary()).partition("\n")[0]
         if not learned.kept_start:
             parts, weights = learned.parts.double(), learned.weights.double()
-            shares = weights.mean(0).numpy()
             clean = invert_posterior(probabilities, weights, parts)
-    logits = clean.clamp(min=_SMALLEST).log()
     matrices = parts[0] if weights is None else parts
-    posterior = clean_posterior(logits, codes, weights, matrices)
-    # Maximum likelihood gives many labels a probability of zero; the model ranks them still.
+    posterior = clean_posterior(clean.clamp(min=_SMALLEST).log(), codes, weights, matrices)
+    # Maximum likelihood gives many labels a probability of zero; pred_probs still rank them.
     posterior += _RANKING * (probabilities - posterior)
-    mean = parts[0] if weights is None else transition_matrix(weights.mean(0)[None], parts)[0]
-    return judge(
-        posterior.float().numpy(),
-        labels,
-        mean.numpy(),
-        ids=ids,
-        flag_share=flag_share,
-        trusted=trusted,
-        parts=None if weights is None else parts.numpy(),
-        part_shares=shares,
-        warnings=tuple(warnings),
-        facts=facts,
-    )
+    if weights is None:
+        weights = clean.new_ones(len(codes), 1)
+    shares, true_and_part = weights.mean(0), weights.T @ clean / len(codes)  # [R], [R, C]
+    mean = transition_matrix(shares[None], parts)[0]
+    joint = (true_and_part[..., None] * parts).sum(0)
+    return Judgement(posterior, joint, mean, parts, shares), facts, warning
 
 
-def _from_neighbours(
-    features: Any, labels: GivenLabels, codes: Tensor, ids: Any, flag_share: float
-) -> LabelIssues:
-    rows = as_rows(features, "features", "D").float()
-    k = min(_NEIGHBOURS, len(rows) - 1)
-    found = neighbour_transition(rows, codes, k, classes=len(labels.classes))
+def _from_neighbours(features: Tensor, codes: Tensor, n_classes: int) -> _Evidence:
+    """T from the labels of nearest neighbours."""
+    k = min(_NEIGHBOURS, len(features) - 1)
+    found = neighbour_transition(features, codes, k, n_classes=n_classes)
     chance = float(((torch.bincount(codes).double() / len(codes)) ** 2).sum())
-    pairs = len(codes) * k
-    needed = chance + CLEARLY * (chance * (1 - chance) / pairs) ** 0.5
-    summary = summarise(found.transition[None], found.class_prior, len(rows), names=_short(labels))
-    trusted, warnings = found.agreement > needed, _sentences(summary)
-    if not trusted:
-        warnings.insert(
-            0,
+    needed = chance + CLEARLY * (chance * (1 - chance) / (len(codes) * k)) ** 0.5
+    warning = ""
+    if found.agreement <= needed:
+        warning = (
             f"Neighbours in these features share a label in {found.agreement:.1%} of the cases, "
-            f"no more than rows at random ({chance:.1%}), so that nothing is flagged. Try other "
-            "features, such as embeddings by a network trained for this kind of data.",
+            f"no more than random rows ({chance:.1%}). No label is flagged. Try other features, "
+            "such as embeddings by a network trained for this kind of data."
         )
-    return judge(
-        found.posterior.numpy(),
-        labels,
-        found.transition.double().numpy(),
-        ids=ids,
-        flag_share=flag_share,
-        trusted=trusted,
-        warnings=tuple(warnings),
-        facts={"neighbours that share the label": f"{found.agreement:.1%}"},
-    )
+    matrix = found.transition.double()
+    joint = found.class_prior.double()[:, None] * matrix
+    judgement = Judgement(found.clean_probs, joint, matrix, matrix[None], torch.ones(1))
+    facts = {"neighbours that share the label": f"{found.agreement:.1%}"}
+    return judgement, facts, warning
 
 
-def _short(labels: GivenLabels) -> list[str]:
-    """The names of the classes, as sentences can hold them."""
-    return [shortened(name) for name in labels.names]
-
-
-def _sentences(summary: TransitionSummary) -> list[str]:
-    return [doubt[:1].upper() + doubt[1:] for doubt in summary.doubts]
-
-
-def _probabilities(given: Any) -> Tensor:
-    rows = as_rows(given, "pred_probs").double()
-    if not rows.isfinite().all() or (rows < 0).any():
-        row = int(((rows < 0) | ~rows.isfinite()).any(1).nonzero()[0])
-        raise ValueError(f"pred_probs must be probabilities; row {row} is {rows[row].tolist()}.")
-    off = (rows.sum(1) - 1).abs()
-    if len(rows) and off.max() > _OFF_ONE:
-        row = int(off.argmax())
-        raise ValueError(
-            f"pred_probs must have rows that sum to one; row {row} sums to {rows[row].sum():.6g}. "
-            "Apply softmax to logits first."
-        )
-    return rows / rows.sum(1, keepdim=True)
-
-
-def _columns_of(y: Any, columns: int, names: list[Any]) -> Sequence[Hashable] | None:
-    """Return None if sorted labels are the columns, or indices if labels are indices of columns.
-
-    The columns of a data frame may be named by the labels, in any order.
-    """
-    found = encode_labels(y).classes
-    labels = found.tolist()
-    # Numbers of columns are no names of labels such as True or 1.0, though they are equal to them.
-    if set(map(type, labels)) == set(map(type, names)) and set(labels) <= set(names):
-        return names
-    texts = {str(label): label for label in labels}
-    if len(texts) == len(labels) and set(texts) == set(names):  # numbers, as a file names columns
-        return [texts[name] for name in names]
-    if len(found) == columns:
-        return None
-    if found.dtype.kind in "iu" and len(found) and found[0] >= 0 and found[-1] < columns:
-        return list(range(columns))
-    raise ValueError(
-        f"pred_probs has {columns} columns and y {len(found)} classes: say with classes which "
-        "column is which."
-    )
-
-
-def _check_lengths(labels: GivenLabels, probabilities: Any, features: Any, ids: Any) -> None:
-    count = len(labels.codes)
+def _check_sizes(labels: GivenLabels, probabilities: Any, features: Any) -> None:
+    count, n_classes = len(labels.codes), len(labels.classes)
     if count < 2:
         raise ValueError(f"y must hold at least two labels; got {count}.")
     for name, rows in (("pred_probs", probabilities), ("features", features)):
@@ -191,5 +124,10 @@ def _check_lengths(labels: GivenLabels, probabilities: Any, features: Any, ids: 
             raise ValueError(
                 f"{name} must have one row for each of {count} labels; got {len(rows)}."
             )
-    if ids is not None and len(set(ids.tolist())) != count:
-        raise ValueError("ids must be different from each other.")
+    if n_classes < 2:
+        raise ValueError(f"y must hold at least two classes; got {labels.names}.")
+    if probabilities is not None and probabilities.shape[1] != n_classes:
+        raise ValueError(
+            f"pred_probs must have a column for each of {n_classes} classes; got "
+            f"{probabilities.shape[1]}."
+        )

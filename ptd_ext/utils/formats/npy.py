@@ -1,4 +1,4 @@
-"""NumPy's .npz and .npy files of numbers and texts: only arrays that are asked for are read."""
+"""NumPy's .npz and .npy files of numbers and strings: only arrays that are asked for are read."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
-from ptd_ext.utils.bounded_files import MAX_BYTES, ContentError, read_bytes, reading, shortened
-
-__all__ = ["map_npy", "read_npy", "read_npz"]
+from ptd_ext.utils.bounded_files import (
+    MAX_BYTES,
+    ContentError,
+    machine_memory,
+    read_bytes,
+    reading,
+    shortened,
+)
+from ptd_ext.utils.formats.zips import check_members, open_zip, read_member
 
 _MAX_HEADER = 1 << 10
 _LAST_CHARACTER = 0x10FFFF
+_CONVERT = "Convert types such as float8 and bfloat16 to float32"
 
 
 def read_npz(
-    path: Path, choose: Callable[[list[str]], Sequence[str]], texts: Collection[str] = ()
+    path: Path, choose: Callable[[list[str]], Sequence[str]], strings: Collection[str] = ()
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Return the chosen arrays of a .npz file by name, and the names of all its arrays.
 
     Args:
-        path: The file.
-        choose: Gets all names and returns those of the arrays to read.
-        texts: The names of arrays that may hold texts instead of numbers.
+        path: the file.
+        choose: gets all names and returns those of the arrays to read.
+        strings: names of arrays that may hold strings instead of numbers.
     """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_memory()
     with reading(path, "a .npz file"), open_zip(path) as archive:
         names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
         members = {name: f"{name}.npy" for name in choose(names)}
@@ -40,21 +46,18 @@ def read_npz(
         for name, member in members.items():
             size = archive.getinfo(member).file_size
             with archive.open(member) as file:
-                _header(file, size, name, name in texts)
-        found = {
-            name: _array(read_member(archive, member), name, name in texts)
-            for name, member in members.items()
-        }
-        for name, array in found.items():
-            if array.dtype.kind == "U":
-                _check_texts(array, name)
+                _header(file, size, name, name in strings)
+        found = {}
+        for name, member in members.items():
+            found[name] = _array(read_member(archive, member), name, name in strings)
+            _check_strings(found[name], name)
         return found, names
 
 
-def read_npy(path: Path, limit: int = MAX_BYTES) -> np.ndarray:
-    """The array of a .npy file."""
+def read_npy(path: Path, limit: int = MAX_BYTES, *, strings: bool = False) -> np.ndarray:
+    """The array of a .npy file, which may hold strings if `strings`."""
     with reading(path, "a .npy file"):
-        return _array(bytearray(read_bytes(path, limit)), "the array")
+        return _array(bytearray(read_bytes(path, limit)), "the array", strings)
 
 
 def map_npy(path: Path) -> np.ndarray:
@@ -68,42 +71,48 @@ def map_npy(path: Path) -> np.ndarray:
         return np.memmap(path, kind, "r", start, shape, "F" if column_major else "C")
 
 
-def _array(data: bytearray, name: str, texts: bool = False) -> np.ndarray:
+def _array(data: bytearray, name: str, strings: bool = False) -> np.ndarray:
     """Return an array that shares the memory of the bytes."""
-    shape, column_major, kind, start = _header(io.BytesIO(data), len(data), name, texts)
+    shape, column_major, kind, start = _header(io.BytesIO(data), len(data), name, strings)
     flat = np.frombuffer(data, kind, count=int(np.prod(shape, dtype=object)), offset=start)
     return flat.reshape(shape, order="F" if column_major else "C")
 
 
-def _check_texts(array: np.ndarray, name: str) -> None:
-    """Raise for bytes that are no characters, which NumPy finds only when it reads them."""
-    points = array.reshape(-1).view(np.uint32).astype(np.uint32)
-    if array.dtype.byteorder == ">":
-        points = points.byteswap()
-    if len(points) and (points.max() > _LAST_CHARACTER or _is_surrogate(points).any()):
-        raise ContentError(f"is damaged: {name} holds texts with bytes that are no characters")
-
-
-def _is_surrogate(points: np.ndarray) -> np.ndarray:
-    return (points >= 0xD800) & (points <= 0xDFFF)
+def _check_strings(array: np.ndarray, name: str) -> None:
+    """Raise for code points that are not characters, which NumPy finds only when it reads them."""
+    if array.dtype.kind != "U":
+        return
+    points = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    surrogates = (points >= 0xD800) & (points <= 0xDFFF)
+    if (points > _LAST_CHARACTER).any() or surrogates.any():
+        raise ContentError(
+            f"is damaged: {name} holds strings with code points that are not characters"
+        )
 
 
 def _header(
-    file: Any, size: int, name: str, texts: bool = False
+    file: Any, size: int, name: str, strings: bool = False
 ) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Shape, order, type and length of the header, checked against the bytes that follow."""
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise ContentError(f"holds {name} in version {version} of the format, which is for names")
-    shape, column_major, kind = np.lib.format.read_array_header_1_0(file, _MAX_HEADER)
+    try:
+        shape, column_major, kind = np.lib.format.read_array_header_1_0(file, _MAX_HEADER)
+    except ValueError as error:
+        if "descr" in str(error):
+            raise ContentError(
+                f"must hold numbers; {name} holds another type. {_CONVERT}"
+            ) from None
+        raise
     start = file.tell()
     if kind.hasobject:
         raise ContentError(f"must hold numbers; {name} holds Python objects, which could run code")
-    if kind.kind not in ("biufcU" if texts else "biufc") or kind.names is not None:
-        wanted = "numbers or texts" if texts else "numbers"
-        raise ContentError(f"must hold {wanted}; {name} holds {shortened(str(kind))}")
+    if kind.kind not in ("biufcU" if strings else "biufc") or kind.names is not None:
+        wanted = "numbers or strings" if strings else "numbers"
+        raise ContentError(f"must hold {wanted}; {name} holds {shortened(str(kind))}. {_CONVERT}")
     if kind.itemsize == 0:
-        raise ContentError(f"is damaged: {name} holds texts without any character")
+        raise ContentError(f"is damaged: {name} holds strings without any character")
     if any(length < 0 for length in shape):
         raise ContentError(f"is damaged: {name} is {shortened(str(list(shape)))}")
     if int(np.prod(shape, dtype=object)) * kind.itemsize > size - start:

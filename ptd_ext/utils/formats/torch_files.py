@@ -1,9 +1,13 @@
 """Files of torch.save with tensors or NumPy arrays by name, read without torch.load.
 
-torch.load with weights_only runs no code either, but it inflates compressed members without limit,
-and hashes whatever a pickle uses as a key. A file is an archive with a pickle `data.pkl` and
-the memory of every tensor as a member `data/<key>`; before torch 1.6 it was five pickles, and
-the memory behind them. Every tensor and array shares memory that was read once.
+torch.load(weights_only=True) runs no code either, but a limit on the size of the file does not
+bound it (torch 2.13): an array in a file of 1 KB makes NumPy allocate a gigabyte; a file from
+before torch 1.6 allocates what its storages and shapes declare; compressed members are inflated
+without limit; and a key of nested tuples takes exponential time to hash.
+
+An archive has a pickle `data.pkl` and the memory of every tensor as a member `data/<key>`; before
+torch 1.6 a file was five pickles and the memory behind them. Every tensor and array shares memory
+that was read once.
 """
 
 from __future__ import annotations
@@ -18,34 +22,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.train.data.formats.pickles import ARRAYS, Build, load_pickle
-from ptd_ext.train.data.formats.zips import check_members, open_zip, read_member
 from ptd_ext.utils.bounded_files import MAX_BYTES, ContentError, check_size, read_bytes, reading
-
-__all__ = ["read_torch"]
+from ptd_ext.utils.formats.pickles import ARRAYS, Function, Placeholder, load_pickle
+from ptd_ext.utils.formats.zips import check_members, open_zip, read_member
 
 _ARCHIVE = b"PK\x03\x04"
 _MAGIC = 0x1950A86A20F9469CFC6C
-_STORAGES = {
-    "Byte": torch.uint8,
-    "Char": torch.int8,
-    "Short": torch.int16,
-    "Int": torch.int32,
-    "Long": torch.int64,
-    "Half": torch.float16,
-    "BFloat16": torch.bfloat16,
-    "Float": torch.float32,
-    "Double": torch.float64,
-    "Bool": torch.bool,
-}
+_SAME_NAMES = ("Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "Bool")
+_STORAGES = {name: getattr(torch, name.lower()) for name in _SAME_NAMES}
+_STORAGES |= {"Byte": torch.uint8, "Char": torch.int8}
 
 
 def read_torch(path: Path, limit: int = MAX_BYTES) -> Any:
     """Return the contents of the file: a dictionary of arrays and tensors, or one of them.
 
     Args:
-        path: The file.
-        limit: The most bytes that the file may have.
+        path: the file.
+        limit: maximum number of bytes of the file.
     """
     check_size(path.stat().st_size, path, limit)
     with reading(path, "a file of torch.save"):
@@ -66,21 +59,20 @@ class _Dictionary(dict[Any, Any]):
 
     __slots__ = ()
 
-    def build(self, state: Any) -> None:
+    def __setstate__(self, state: Any) -> None:
         pass
 
 
-class _Storage:
+class _Storage(Placeholder):
     """The memory of tensors, which is read after the pickle."""
 
-    __slots__ = ("data", "key", "kind", "length")
+    __slots__ = ("data", "kind")
 
-    def __init__(self, kind: torch.dtype, key: str, length: int) -> None:
-        self.kind, self.key, self.length = kind, key, length
-        self.data = bytearray()
+    def __init__(self, kind: torch.dtype) -> None:
+        self.kind, self.data = kind, bytearray()
 
 
-class _Saved:
+class _Saved(Placeholder):
     """A tensor of a storage that is yet to be read."""
 
     __slots__ = ("offset", "shape", "storage", "strides")
@@ -97,7 +89,7 @@ class _Saved:
             raise ContentError("is rejected: it holds a tensor that no storage can have")
         self.storage, self.offset, self.shape, self.strides = storage, offset, shape, strides
 
-    def build(self, state: Any) -> None:
+    def __setstate__(self, state: Any) -> None:
         """Ignore the state: parameters of torch before 0.4 store there if they need a gradient."""
 
     def tensor(self) -> Tensor:
@@ -112,16 +104,23 @@ class _Saved:
         return flat.as_strided(self.shape, self.strides, self.offset)
 
 
-_NAMES = {
+class _Parameter(Placeholder):
+    """A class, as files from before torch 0.4 make one with __new__; it gives the tensor."""
+
+    def __new__(cls, saved: _Saved, *_: Any) -> Any:
+        return saved
+
+
+_NAMES: dict[str, Any] = {
     **ARRAYS,
-    **{f"torch.{name}Storage": Build(lambda: None) for name in _STORAGES},
-    "collections.OrderedDict": Build(lambda: _Dictionary()),
-    "torch._utils._rebuild_tensor": Build(lambda *saved: _Saved(*saved)),
-    "torch._utils._rebuild_tensor_v2": Build(
+    **{f"torch.{name}Storage": Function(lambda: None) for name in _STORAGES},
+    "collections.OrderedDict": Function(lambda: _Dictionary()),
+    "torch._utils._rebuild_tensor": Function(lambda *saved: _Saved(*saved)),
+    "torch._utils._rebuild_tensor_v2": Function(
         lambda storage, offset, shape, strides, *_: _Saved(storage, offset, shape, strides)
     ),
-    "torch._utils._rebuild_parameter": Build(lambda saved, *_: saved),
-    "torch.nn.parameter.Parameter": Build(lambda saved, *_: saved),
+    "torch._utils._rebuild_parameter": Function(lambda saved, *_: saved),
+    "torch.nn.parameter.Parameter": _Parameter,
 }
 _KINDS = {_NAMES[f"torch.{name}Storage"]: kind for name, kind in _STORAGES.items()}
 
@@ -130,13 +129,13 @@ def _storages(found: dict[str, _Storage]) -> Callable[[Any], _Storage]:
     """The storage that a persistent id ("storage", type, key, device, length, …) names."""
 
     def storage(saved: Any) -> _Storage:
-        kind, key, length = saved[1], saved[2], saved[4]
+        kind, key = saved[1], saved[2]
         if saved[5:] not in ((), (None,)):
             raise ContentError("is rejected: it holds a view of a storage, as torch 0.3 wrote them")
-        if kind not in _KINDS or not isinstance(key, (str, bytes)) or type(length) is not int:
+        if kind not in _KINDS or not isinstance(key, (str, bytes)):
             raise ContentError("is rejected: it holds a storage of another kind than numbers")
         key = key.decode("latin-1") if isinstance(key, bytes) else key
-        return found.setdefault(key, _Storage(_KINDS[kind], key, length))
+        return found.setdefault(key, _Storage(_KINDS[kind]))
 
     return storage
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ptd_ext.utils.bounded_files import ContentError, read_stream
 
-__all__ = ["check_members", "open_zip", "read_member"]
-
 # The directory at the end has at least 50 bytes per member, and takes ten times that in memory.
 MAX_DIRECTORY = 1 << 20
 # Members may inflate to this size or this multiple of the archive's, whichever is larger.
@@ -31,7 +29,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 class _ShortReads(io.FileIO):
     """A file that returns at most the largest allowed directory from one read.
 
-    zipfile reads the directory with one call, for as many bytes as the archive says.
+    zipfile reads the directory with one call, for as many bytes as the archive declares.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -1,10 +1,10 @@
-// The review of the doubtful labels. DataTables sorts, searches, filters and pages; this script
-// keeps the decisions and listens to the keyboard.
+// Review of the labels. DataTables sorts, searches, filters and pages; this script stores the
+// decisions and handles the keyboard.
 "use strict";
 (() => {
   const byId = (id) => document.getElementById(id);
-  const words = { info: "_START_ to _END_ of _TOTAL_", infoEmpty: "none", infoFiltered: "" };
-  const plain = { order: [], autoWidth: false, lengthChange: false, pageLength: 20, language: words };
+  const language = { info: "_START_ to _END_ of _TOTAL_", infoEmpty: "none", infoFiltered: "" };
+  const plain = { order: [], autoWidth: false, lengthChange: false, pageLength: 20, language };
 
   for (const id of ["classes", "confusions"]) {
     const element = byId(id);
@@ -16,7 +16,7 @@
   if (!byId("samples")) return;
   const data = JSON.parse(byId("data").textContent); // samples: [id, given, suggested, flagged]
 
-  // ---- Decisions: a log of [sample, decision], the last entry of a sample counts. ----
+  // ---- Decisions: a log of [sample, decision]; the last entry for a sample counts. ----
 
   const key = `ptd_ext ${data.digest}`;
   const log = readLog();
@@ -28,16 +28,16 @@
     try {
       return JSON.parse(localStorage.getItem(key) ?? "[]").filter(isEntry);
     } catch {
-      return []; // no storage, or somebody else's
+      return []; // storage is unavailable, or holds something else
     }
   }
 
-  function keepLog() {
+  function saveLog() {
     try {
       localStorage.setItem(key, JSON.stringify(log));
-      byId("kept").textContent = "Decisions are kept in this browser.";
+      byId("saved").textContent = "Decisions are saved in this browser.";
     } catch {
-      byId("kept").textContent = "This browser keeps no decisions: download them before you leave.";
+      byId("saved").textContent = "This browser cannot save decisions: download them before you close the page.";
     }
   }
 
@@ -56,12 +56,12 @@
   function afterChange(sample) {
     const last = log.findLast((entry) => entry[0] === sample);
     decisions.set(sample, last ? last[1] : "");
-    keepLog();
+    saveLog();
     showDecision(sample);
     showTally();
     const [id, given, suggested] = data.samples[sample];
-    const said = { accepted: `now ${data.classes[suggested]}`, rejected: `stays ${data.classes[given]}` };
-    byId("said").textContent = `Sample ${id}: ${said[decisions.get(sample)] ?? "undecided"}.`;
+    const outcome = { accepted: `changed to ${data.classes[suggested]}`, rejected: `kept ${data.classes[given]}` };
+    byId("status").textContent = `Sample ${id}: ${outcome[decisions.get(sample)] ?? "undecided"}.`;
   }
 
   function showDecision(sample) {
@@ -76,23 +76,23 @@
     const count = (wanted) => [...decisions.values()].filter((d) => d === wanted).length;
     const [accepted, rejected] = [count("accepted"), count("rejected")];
     const open = data.samples.filter(([, , , flagged], i) => flagged && !decisions.get(i)).length;
-    byId("tally").textContent = `${accepted} accepted, ${rejected} rejected, ${open} flagged undecided.`;
+    byId("tally").textContent = `${accepted} accepted, ${rejected} rejected, ${open} flagged labels undecided.`;
     byId("undo").disabled = !log.length;
     byId("download").disabled = accepted + rejected === 0;
   }
 
-  // ---- The table: cards or rows of the same samples. ----
+  // ---- The table: the same samples as cards or as rows. ----
 
   const table = new DataTable("#samples", {
     autoWidth: false,
     columnDefs: [
       { targets: 1, searchable: false },
-      // Otherwise a class called <b> would be sorted, and found, as markup.
+      // As a string; otherwise DataTables would strip markup from a class named <b>.
       { targets: 2, type: data.samples.every(([id]) => id && !isNaN(id)) ? "num" : "string" },
       { targets: [3, 5], type: "string" },
       { targets: [4, 6], type: "num" },
     ],
-    language: { ...words, zeroRecords: "No sample fits." },
+    language: { ...language, zeroRecords: "No matching samples." },
     layout: { topStart: null, topEnd: null, bottomStart: "info", bottomEnd: "paging" },
     order: [[4, "asc"]],
     pageLength: 24,
@@ -114,13 +114,13 @@
     const [column, direction] = event.target.value.split(",");
     table.order([Number(column), direction]).draw();
   });
-  // The next page begins at its top.
+  // Start the next page at its top.
   table.on("page", () => byId("controls").scrollIntoView());
   byId("view").addEventListener("change", (event) => {
     byId("samples").classList.toggle("cards", event.target.value === "cards");
   });
 
-  // ---- Moving: a position counts the samples in the order and filter that are shown. ----
+  // ---- Moving: positions count the samples as they are sorted and filtered. ----
 
   let current = null; // the sample
 
@@ -140,7 +140,7 @@
     if (!samples.length) return;
     const to = Math.max(0, Math.min(position, samples.length - 1));
     const page = Math.floor(to / table.page.len());
-    // Drawing a page only neither sorts nor filters again, so that a decided sample stays put.
+    // Drawing the page alone does not sort or filter again, so that a decided sample stays in place.
     if (page !== table.page()) table.page(page).draw("page");
     select(samples[to], true);
   }
@@ -150,12 +150,12 @@
     moveTo(here < 0 ? table.page() * table.page.len() : here + by);
   }
 
-  function cardsInALine() {
+  function cardsPerLine() {
     const tops = [...byId("samples").tBodies[0].rows].map((row) => row.offsetTop);
     return tops.filter((top) => top === tops[0]).length;
   }
 
-  function decideAndGoOn(decision) {
+  function decideAndMove(decision) {
     if (current === null || positionOf(current) < 0) return step(0);
     decide(current, decision);
     step(1);
@@ -164,17 +164,17 @@
   const keys = {
     j: () => step(1),
     k: () => step(-1),
-    a: () => decideAndGoOn("accepted"),
-    r: () => decideAndGoOn("rejected"),
+    a: () => decideAndMove("accepted"),
+    r: () => decideAndMove("rejected"),
     u: undo,
     "/": () => byId("search").focus(),
   };
-  // Elsewhere on the page the arrows scroll.
+  // Elsewhere on the page, the arrow keys scroll.
   const keysOnSample = {
     ArrowRight: keys.j,
     ArrowLeft: keys.k,
-    ArrowDown: () => step(cardsInALine()),
-    ArrowUp: () => step(-cardsInALine()),
+    ArrowDown: () => step(cardsPerLine()),
+    ArrowUp: () => step(-cardsPerLine()),
   };
 
   document.addEventListener("keydown", (event) => {
@@ -203,7 +203,7 @@
   });
   byId("undo").addEventListener("click", undo);
 
-  // ---- The download: RFC 4180, the texts exactly those of the data. ----
+  // ---- The download: RFC 4180, with ids and labels exactly as in the data. ----
 
   function corrections() {
     const rows = [["id", "given_label", "suggested_label", "decision", "corrected_label"]];
@@ -229,6 +229,6 @@
   for (const id of ["controls", "review"]) byId(id).hidden = false;
   data.samples.forEach((_, sample) => showDecision(sample));
   showTally();
-  keepLog();
+  saveLog();
   table.draw();
 })();

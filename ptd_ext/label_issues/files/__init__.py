@@ -1,1 +1,0 @@
-"""The user's data, findings and classifiers in files."""

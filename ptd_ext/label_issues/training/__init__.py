@@ -1,1 +1,0 @@
-"""Networks trained on rows in memory, which then judge them."""
