@@ -40,6 +40,27 @@ SIZES = [
 ]
 
 
+def normal(
+    *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, device: str = "cpu"
+) -> Tensor:
+    """Normal random numbers, the same for every type and device."""
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=g, dtype=torch.float64).to(device, dtype)
+
+
+def normal_like(tensor: Tensor, seed: int = 1) -> Tensor:
+    """Normal random numbers of the shape, type and device of a tensor."""
+    return normal(*tensor.shape, seed=seed, dtype=tensor.dtype, device=str(tensor.device))
+
+
+def uniform(
+    *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, device: str = "cpu"
+) -> Tensor:
+    """Random numbers in [0, 1), the same for every type and device."""
+    g = torch.Generator().manual_seed(seed)
+    return torch.rand(shape, generator=g, dtype=torch.float64).to(device, dtype)
+
+
 def simplex_projection(rows: Tensor) -> Tensor:
     """Row-wise Euclidean projection onto the simplex: exact zeros, as Eq. 4 makes them."""
     ordered = rows.sort(-1, descending=True).values

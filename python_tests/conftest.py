@@ -1,5 +1,6 @@
 """The tests run against the installed package, whichever way pytest is started."""
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -22,10 +23,29 @@ _COMPILED = Path(tempfile.gettempdir()) / f"torchinductor_ptd_ext_{_SCHEMAS}"
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_COMPILED))
 
 
-def pytest_configure():
+def pytest_addoption(parser):
+    parser.addoption("--messages", type=Path, help="file to add the messages of all errors to")
+
+
+def pytest_configure(config):
+    if file := config.getoption("--messages"):
+        pytest.raises = _recorded(pytest.raises, file.absolute())
     if find_spec("ptd_ext") is None:
         install = 'pip install -c constraints.txt ".[test]"'
         raise pytest.UsageError(f"ptd_ext is not installed: run `{install}` first.")
+
+
+def _recorded(raises, file):
+    """`pytest.raises`, with a line in the file for every error that it catches."""
+
+    @contextlib.contextmanager
+    def recorded(*arguments, **options):
+        with raises(*arguments, **options) as caught:
+            yield caught
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(f"{caught.type.__name__}: {' '.join(str(caught.value).split())}\n")
+
+    return recorded
 
 
 @pytest.fixture(autouse=True)

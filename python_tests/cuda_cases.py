@@ -60,15 +60,15 @@ def batch_of(n, c, r, slack=None, dtype=torch.float32, seed=0, **options):
     generator = torch.Generator().manual_seed(seed)
     wide = torch.float64 if dtype is torch.float64 else torch.float32
 
-    def normal(*shape):
+    def drawn(*shape):
         return torch.randn(*shape, dtype=wide, generator=generator)
 
     return Batch(
-        (2 * normal(n, c)).to(dtype),
+        (2 * drawn(n, c)).to(dtype),
         torch.randint(c, (n,), generator=generator),
-        normal(n, r).softmax(-1) if r else None,
-        reference.project_transition(normal(*([r] if r else []), c, c)),
-        None if slack is None else slack * normal(c, c),
+        drawn(n, r).softmax(-1) if r else None,
+        reference.project_transition(drawn(*([r] if r else []), c, c)),
+        None if slack is None else slack * drawn(c, c),
         **options,
     )
 
@@ -218,7 +218,9 @@ def check_loss(batch, wanted=NAMES, seed=0, check=True, **options):
     truth = define_loss(
         exact, **options | ({} if weight is None else {"class_weight": weight.double()})
     )
-    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
+    grad = torch.randn(
+        truth.shape, dtype=batch.parts.dtype, generator=torch.Generator().manual_seed(seed)
+    )
     loss, grads = run_loss(batch, grad=grad, wanted=wanted, seed=seed, check=check, **options)
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
     near(loss, truth.detach(), tolerance)
@@ -230,7 +232,9 @@ def check_posterior(batch, wanted=NAMES, seed=0, layout=torch.clone):
     """Clean posterior and gradients against float64 truth; `layout` is that of the gradient."""
     exact = batch.double()
     truth = exact.define(reference.clean_posterior)
-    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
+    grad = torch.randn(
+        truth.shape, dtype=batch.parts.dtype, generator=torch.Generator().manual_seed(seed)
+    )
     posterior, grads = run_posterior(batch, layout(grad), wanted, seed=seed)
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
     near(posterior, truth.detach(), tolerance, 1e-2)
@@ -242,7 +246,9 @@ def check_noisy(batch, wanted=NAMES, seed=0, layout=torch.clone, **settings):
     """Noisy posterior and gradients against float64 truth; `layout` is that of the gradient."""
     exact = batch.double()
     truth = reference.noisy_posterior(exact.logits, *exact.matrix)
-    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=torch.manual_seed(seed))
+    grad = torch.randn(
+        truth.shape, dtype=batch.parts.dtype, generator=torch.Generator().manual_seed(seed)
+    )
     posterior, grads = run_noisy(batch, layout(grad), wanted, seed=seed, **settings)
     truth.backward(grad.double())
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 3e-5

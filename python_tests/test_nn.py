@@ -5,7 +5,7 @@ import io
 
 import pytest
 import torch
-from cases import make_inputs
+from cases import make_inputs, uniform
 
 import ptd_ext
 
@@ -24,7 +24,7 @@ each_module = pytest.mark.parametrize(("module", "function", "options"), MODULES
 @pytest.mark.parametrize("weights", [True, False])
 def test_is_the_function(module, function, options, weights):
     inputs = make_inputs(14, 5, 3 if weights else 1, weights=weights)
-    class_weight = torch.rand(5, dtype=torch.float64)
+    class_weight = uniform(5, dtype=torch.float64)
     common = {"reduction": "sum", "ignore_index": 2, "class_weight": class_weight, "smoothing": 0.1}
     loss = module(inputs.parts, **options, **common)
     labels = inputs.labels.clamp(min=0)
@@ -90,8 +90,8 @@ def test_detached_importance_cannot_be_revised():
 
 
 def test_repr():
-    text = repr(ptd_ext.ForwardLoss(torch.rand(7, 3, 3), revision=True))
-    assert "classes=3, parts=7, revision=True" in text
+    text = repr(ptd_ext.ForwardLoss(uniform(7, 3, 3), revision=True))
+    assert "n_classes=3, n_parts=7, revision=True" in text
     assert "parts=1" in repr(ptd_ext.ReweightLoss(torch.eye(3), max_importance=2.0))
 
 
@@ -107,4 +107,4 @@ def test_bad_options_are_rejected_at_once():
     with pytest.raises(TypeError, match="parts must be float32"):
         ptd_ext.ForwardLoss(torch.eye(3, dtype=torch.int64))
     with pytest.raises(ValueError, match="parts must be"):
-        ptd_ext.ForwardLoss(torch.rand(2, 3, 4))
+        ptd_ext.ForwardLoss(uniform(2, 3, 4))

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import torch
 
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.engine.placement import Placement
-from ptd_ext.train.methods.registry import METHODS
+from ptd_ext.engine.training.placement import Placement
+from ptd_ext.experiments.presets import resolve
+from ptd_ext.utils import tensor_files
 from ptd_ext.utils.distributed import Ranks
 
 CPU = Placement(torch.device("cpu"), Ranks())
@@ -32,7 +32,7 @@ QUICK = {
     "joint_soft_from": 1,
     "joint_final_epochs": 2,
     "dmi_epochs": 2,
-    "parts": 3,
+    "n_parts": 3,
     "batch_size": 64,
     "lr": 0.05,
     "threads": 1,
@@ -40,9 +40,9 @@ QUICK = {
 }
 
 
-def write_clusters(path, samples=700, classes=4, features=8):
+def write_clusters(path, samples=700, classes=4, features=8, seed=0):
     """Clusters that a small network tells apart, with a clean test set."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     centres = 3 * generator.standard_normal((classes, features))
 
     def draw(count):
@@ -56,10 +56,7 @@ def write_clusters(path, samples=700, classes=4, features=8):
 
 
 def quick_values(root, method, **changes):
-    values = {**QUICK, "data": str(root), "method": method, **changes}
-    if METHODS[method].one_matrix:
-        del values["parts"]
-    return values
+    return {**QUICK, "data": str(root), "method": method, **changes}
 
 
 def quick_settings(root, method, **changes):
@@ -103,5 +100,11 @@ def outcome(folder):
     result = json.loads((folder / "result.json").read_text())
     for record in (*records, result):
         record.pop("seconds")
-    network = torch.load(folder / "network.pt", weights_only=True)
-    return records, result, {name: tensor.tolist() for name, tensor in network.items()}
+    result.pop("sha256")  # of files that name the folder of the cache
+    tensors = model_tensors(folder)
+    return records, result, {name: tensor.tolist() for name, tensor in tensors.items()}
+
+
+def model_tensors(folder):
+    """The tensors of the model of a finished run, by name."""
+    return tensor_files.read(folder / "model.safetensors", "a fitted model", ())[0]

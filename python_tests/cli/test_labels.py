@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ptd_ext.cli import main
-from ptd_ext.label_issues.files.tables import read_own_data
+from ptd_ext.data.read import read_data
 
 pandas = pytest.importorskip("pandas")
 QUICK = ["--network", "linear", "--method", "EM-F", "--quiet"]
@@ -86,15 +86,15 @@ def test_arrays_with_names_of_classes(tmp_path):
     ("names", "sentence"),
     [
         (["cat"], "must have a name for every class; it has 1, and y is from 0 to 1"),
-        (["cat", "cat"], r"must be texts \[C\], all different"),
-        ([1, 2], r"must be texts \[C\], all different; it is int64 \[2\]"),
+        (["cat", "cat"], r"must be strings \[C\], all different"),
+        ([1, 2], r"must be strings \[C\], all different; it is int64 \[2\]"),
     ],
 )
 def test_names_of_classes_that_do_not_fit(tmp_path, names, sentence):
     path = tmp_path / "rows.npz"
     np.savez(path, x=np.ones((20, 2)), y=np.arange(20) % 2, class_names=np.array(names))
     with pytest.raises(ValueError, match=sentence):
-        read_own_data(path)
+        read_data(path)
 
 
 def test_folders_of_images_keep_their_file_names(tmp_path):

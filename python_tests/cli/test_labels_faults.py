@@ -5,9 +5,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from label_issues.command_cases import TRUSTED, labels, refused, two_clouds
+from cli.command_cases import TRUSTED, labels, refused, two_clouds
 
-from ptd_ext.label_issues.training import in_memory
+from ptd_ext.engine.training.trainer import Trainer
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -26,7 +26,7 @@ def untrained(monkeypatch):
     def train(*_, **__):
         raise AssertionError("training began")
 
-    monkeypatch.setattr(in_memory._InMemory, "train", train)
+    monkeypatch.setattr(Trainer, "train", train)
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,21 @@ def untrained(monkeypatch):
         (["--device", "meta"], "--device is meta, which this torch cannot use"),
         (["--image-size", 1_000_000], "--image-size must be from 1 to 1024; got 1000000"),
         (["--image-size", 0], "--image-size must be from 1 to 1024; got 0"),
-        (["--seed", 2**70], f"--seed must be a whole number from 0 to {2**63 - 2**10}; got"),
-        (["--seed", -1], "--seed must be a whole number from 0"),
-        (["--features", "none.pt"], "--features must be a function or a file of weights; none.pt"),
+        (["--seed", 2**70], f"--seed must be an integer from 0 to {2**63 - 2**10}; got"),
+        (["--seed", -1], "--seed must be an integer from 0"),
+        (
+            ["--features", "none.pt"],
+            "--features must be a function or a file of weights; there is no file none.pt",
+        ),
         (["--features", __file__], "--features takes images"),
-        (["--flag-share", "nan"], "--flag-share must be finite and not negative; got nan"),
-        (["--flag-share", -1], "--flag-share must be finite and not negative; got -1"),
+        (["--flag-share", "nan"], "--flag-share must be a finite number of at least 0; got nan"),
+        (["--flag-share", -1], "--flag-share must be a finite number of at least 0; got -1"),
         (["--cross-fit", 1], "--cross-fit must be 0 or at least 2; got 1"),
         (["--cross-fit", -3], "--cross-fit must be 0 or at least 2; got -3"),
         (["--cross-fit", 10_000], "--cross-fit must be 0 or from 2 to the 80 rows; got 10000"),
-        (["--parts", 0], "--parts must be a whole number from 1 to 256; got 0"),
+        (["--n-parts", 0], "--n-parts must be an integer from 1 to 256; got 0"),
         (["--validation", 2], "--validation must be more than 0 and less than 1; got 2"),
-        (["--text", "side"], "--text must name another column than the labels, 'side'"),
+        (["--text", "side"], "--text must name a column other than the labels, 'side'"),
     ],
 )
 def test_settings_are_checked_before_the_training(table, untrained, capsys, arguments, sentence):
@@ -111,7 +114,7 @@ def test_a_label_of_ten_million_characters(tmp_path, untrained, capsys):
     frame.loc[3, "side"] = "x" * 10_000_000
     frame.to_csv(tmp_path / "data.csv", index=False)
     said = refused(capsys, tmp_path / "data.csv", "--label", "side")
-    assert "holds a label of 10,000,000 characters in row 3" in said
+    assert "the label in row 3 has 10,000,000" in said
 
 
 def test_missing_labels_are_named(tmp_path, untrained, capsys):
@@ -119,7 +122,7 @@ def test_missing_labels_are_named(tmp_path, untrained, capsys):
     frame.loc[5, "side"] = "NA"
     frame.to_csv(tmp_path / "data.csv", index=False)
     said = refused(capsys, tmp_path / "data.csv", "--label", "side")
-    assert "no label in row 5: 'NA' stands for a missing one" in said
+    assert "'NA' in row 5 stands for a missing one" in said
 
 
 def test_rows_with_more_cells_than_names(tmp_path, untrained, capsys):
@@ -143,7 +146,7 @@ def test_a_table_of_a_million_columns(tmp_path, untrained, capsys):
         ({"x": np.ones((40, 1, 0, 4))}, "it is float64 [40, 1, 0, 4]"),
         ({"x": np.where(np.arange(80) == 7, np.nan, 1.0).reshape(40, 2)}, "infinity in row 3"),
         ({"y": np.arange(5) % 2}, "must hold one of y for each of the 40 rows of x; its shape is"),
-        ({"y": np.where(np.arange(40) % 2, np.nan, 1.0)}, "holds no label at row 1"),
+        ({"y": np.where(np.arange(40) % 2, np.nan, 1.0)}, "has a missing label at row 1"),
         ({"y": np.arange(40)}, "holds 40 different labels in 40 rows"),
         ({"ids": np.arange(5)}, "must hold one of ids for each of the 40 rows"),
     ],
@@ -230,13 +233,13 @@ def test_a_copy_of_the_labels_is_pointed_out(tmp_path, capsys):
     frame.to_csv(tmp_path / "data.csv", index=False)
     labels(tmp_path / "data.csv", "--label", "side")
     said = capsys.readouterr().out
-    assert "warning: Column 'number' tells the label of every row" in said
+    assert "warning: Column 'number' determines the label of every row" in said
     assert "'half'" not in said
     assert "'once'" not in said
     labels(
         tmp_path / "data.csv", "--label", "side", "--leave-out", "number", "--out", tmp_path / "b"
     )
-    assert "tells the label" not in capsys.readouterr().out
+    assert "determines the label" not in capsys.readouterr().out
 
 
 def test_names_of_files_that_are_no_text(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ptd_ext import cli
-from ptd_ext.diagnostics import selftest
+from ptd_ext.cli import selftest
 
 SOME = [case for case in selftest.CASES if case.n < 1000 and case.c <= 33]
 
@@ -34,11 +34,11 @@ def test_passes(few_cases, capsys):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_says_that_there_is_no_gpu(few_cases, capsys, monkeypatch):
+def test_reports_that_there_is_no_gpu(few_cases, capsys, monkeypatch):
     monkeypatch.setattr(selftest, "TIMED_CASES", {"cpu": [selftest.Case(8, 4, 2)]})
     code, report = run(capsys)
     assert code == 0
-    assert "No GPU was found" in report
+    assert "No GPU was found: testing the CPU kernels." in report
     assert "plain torch" in report
 
 
@@ -50,7 +50,7 @@ def test_projections_meet_entries_to_clamp():
     assert 0.2 < (matrix < 0).float().mean() < 0.8
 
 
-def test_labels_move_and_stay_whole_numbers():
+def test_labels_move_and_stay_integers():
     batch = selftest.make_batch(selftest.Case(4, 3, 2, 0.1))
     moved = selftest.moved(batch, "meta", torch.float64)
     assert {tensor.device.type for tensor in moved.values()} == {"meta"}
@@ -80,3 +80,21 @@ def test_notices(defect, complaint, few_cases, capsys, monkeypatch):
     assert "FAILED  noisy_posterior" in report
     assert complaint in report
     assert report.endswith("1 of 1 operators failed.\n")
+
+
+def test_choice_of_the_device(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
+    monkeypatch.setattr(selftest.devices, "unsupported", lambda index: None)
+    assert selftest.choose_device() == ("cuda", "Testing the CUDA kernels, on Tesla V100.")
+    monkeypatch.setattr(selftest.devices, "unsupported", lambda index: f"cuda:{index} is too old.")
+    assert selftest.choose_device() == ("cpu", "cuda:0 is too old. Testing the CPU kernels.")
+
+
+def test_a_gpu_report_shows_how_to_run_under_compute_sanitizer(capsys, monkeypatch):
+    monkeypatch.setattr(selftest, "checks", lambda device: [("ok", True)])
+    _, report = run(capsys, "--device=cuda", "--no-timing")
+    line = "  compute-sanitizer python -m ptd_ext selftest --no-timing\n"
+    assert f"check memory accesses too, run:\n{line}" in report
+    assert "compute-sanitizer" not in run(capsys, "--device=cpu", "--no-timing")[1]

@@ -11,6 +11,7 @@ from extreme_cases import (
     outer_gradient,
     row_of_sum,
     ruled_out,
+    tiny_column,
 )
 
 from ptd_ext.ops import reference
@@ -61,3 +62,16 @@ def test_importance_beyond_the_largest_number(classes, gap, own, importance):
     assert_as_exact(grads["logits"], wanted)
     bounded, _ = run_loss(batch, "none", importance, 2.0, wanted=())
     assert_as_exact(bounded, define_loss(exact, "none", importance, 2.0))
+
+
+@each_mapping
+@pytest.mark.parametrize("mass", [1e-19, 1e-25])
+def test_attached_importance_of_a_tiny_column(classes, mass):
+    batch = Batch(*tiny_column(classes, mass), smoothing=0.0)
+    exact = batch.double()
+    expected = define_loss(exact, "none", "attached")
+    loss, grads = run_loss(batch, "none", "attached", grad=outer_gradient(expected))
+    assert_as_exact(loss, expected)
+    (wanted,) = torch.autograd.grad(expected, exact.logits, outer_gradient(expected))
+    assert wanted.abs().max() > 1e-3 / mass
+    assert_as_exact(grads["logits"], wanted)

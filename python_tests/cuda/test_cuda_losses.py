@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from cases import uniform
 from cuda_cases import (
     IMPORTANCES,
     NAMES,
@@ -89,7 +90,7 @@ def test_max_importance(c, importance, cap):
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_ignored_samples_and_class_weights(c, reduction):
     batch = batch_of(37, c, 2, 0.1 if reduction == "mean" else None)
-    class_weight = torch.rand(c) + 0.5
+    class_weight = uniform(c) + 0.5
     for index in (-100, 1):  # one that is no class, one that is
         batch.labels[::3] = batch.ignore_index = index
         check_loss(batch, reduction=reduction, class_weight=class_weight)

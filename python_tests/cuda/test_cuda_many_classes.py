@@ -6,6 +6,7 @@ import pytest
 import torch
 from emulator.harness import compiler
 from emulator.operators import emulated
+from extreme_cases import equal_terms
 
 from ptd_ext.ops import reference
 
@@ -102,6 +103,18 @@ def define_gradients(definition, grad, batch):
     given = [None if t is None else t.double().requires_grad_() for t in (logits, *matrix)]
     definition(given[0], labels, *given[1:]).backward(grad.double())
     return [None if t is None else t.grad for t in given]
+
+
+def test_weight_gradients_of_many_equal_terms():
+    """Equal terms, of which every addition to a running sum would round in the same direction."""
+    batch, expected, scale, tolerance = equal_terms(CLASSES)
+    logits, labels, *matrix = batch
+    tensors, options = (logits, labels, *matrix, None), (FORWARD, float("inf"), 0, -100, 1e-8)
+    with emulated(check=False) as operators:
+        _, total, saved = operators.transition_loss(*tensors, *options)
+        arguments = (torch.ones(1), *tensors, total, saved, *options)
+        _, found, _, _ = operators.transition_loss_backward(*arguments, False, True, False, False)
+    assert abs(found.item() - expected) <= tolerance * scale
 
 
 def compare_gradients(found, expected, labels):

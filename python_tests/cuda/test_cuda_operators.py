@@ -8,6 +8,7 @@ import itertools
 
 import pytest
 import torch
+from cases import normal, normal_like, uniform
 from emulator.harness import compiler
 from emulator.operators import emulated
 
@@ -85,7 +86,7 @@ def test_noisy_posterior(ops, size, slack, dtype, layout):
     expected = torch.ops.ptd_ext
     out, row_sums = ops.noisy_posterior(*batch)
     same((out, row_sums), expected.noisy_posterior(*batch))
-    grad = out[:, :1].expand(n, c) if layout == "spaced" else torch.randn_like(out)
+    grad = out[:, :1].expand(n, c) if layout == "spaced" else normal_like(out)
     all_needs = itertools.product([False, True], repeat=4)
     everything = (True, weights is not None, True, slack is not None)
     one_layout = layout == "plain" and dtype is torch.float32
@@ -115,7 +116,7 @@ def test_transition_loss(ops, size, slack, dtype, layout):
     weights = None if weights is None else rows(weights)
     slack = None if slack is None else square(slack)
     labels = spaced(labels_of(n, c)).int() if layout == "spaced" else labels_of(n, c)
-    class_weight = torch.rand(c, dtype=parts.dtype)
+    class_weight = uniform(c, dtype=parts.dtype)
     tensors = (rows(logits), labels, weights, parts_layout(parts), slack, class_weight)
     expected = torch.ops.ptd_ext
     every = itertools.product((0, 1, 2), (0, 1, 2))
@@ -153,7 +154,7 @@ def test_clean_posterior(ops, n, c, r, slack, dtype):
     posterior, saved = ops.clean_posterior(*tensors, -100, 1e-8)
     wanted, wanted_saved = expected.clean_posterior(*tensors, -100, 1e-8)
     same([posterior], [wanted])
-    grad = torch.randn(c, n, dtype=posterior.dtype).t()
+    grad = normal(c, n, dtype=posterior.dtype).t()
     needs = (True, weights is not None, True, slack is not None)
     same(
         ops.clean_posterior_backward(grad, *tensors, saved, -100, 1e-8, *needs),

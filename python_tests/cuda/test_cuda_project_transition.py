@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import normal_like
 from emulator.harness import compiler
 from emulator.operators import emulated
 
@@ -27,7 +28,7 @@ def run(matrix, grad, **settings):
 
 
 def check(matrix, **settings):
-    grad = torch.randn_like(matrix)
+    grad = normal_like(matrix)
     out, grad_matrix = run(matrix, grad, **settings)
     exact = matrix.double().requires_grad_()
     wanted = reference.project_transition(exact)

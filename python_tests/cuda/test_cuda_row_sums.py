@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from cases import uniform
 from cuda_cases import NAMES, batch_of, near, off_a_boundary, run_loss, run_row_sums
 from emulator.harness import compiler
 
@@ -57,7 +58,7 @@ def test_samples(n, dtype):
 @dtypes
 def test_entries_that_are_never_clamped(n, c, dtype):
     batch = batch_of(n, c, 5, 0.0, dtype, seed=n)
-    batch.slack += torch.rand(c, c)
+    batch.slack += uniform(c, c)
     check(batch)
 
 
@@ -115,7 +116,7 @@ def test_rows_of_every_kind(size, dtype):
 def test_entries_on_the_border(size, dtype):
     batch = batch_of(*size, 0.0, dtype, seed=3)
     low, high = batch.parts.amin(0), batch.parts.amax(0)
-    batch.slack = torch.where(torch.rand(low.shape) < 0.5, -low, -high).contiguous()
+    batch.slack = torch.where(uniform(*low.shape) < 0.5, -low, -high).contiguous()
     check(batch)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from cases import normal
 from cuda.test_cuda_simplex_weights import make_problem
 from cuda_cases import NAMES, batch_of
 from emulator.harness import compiler
@@ -190,10 +191,10 @@ def test_noisy_posterior(n, c, r, dtype, slack, wanted):
 @pytest.mark.parametrize(("matrices", "c"), [(103, 10), (3, 100), (1, 200)])
 def test_project_transition(matrices, c, dtype):
     def forward(count):
-        return "project_transition", (torch.randn(count, c, c, dtype=dtype),)
+        return "project_transition", (normal(count, c, c, dtype=dtype),)
 
     def backward(count):
-        return "project_transition_backward", tuple(torch.randn(2, count, c, c, dtype=dtype))
+        return "project_transition_backward", tuple(normal(2, count, c, c, dtype=dtype))
 
     for call in (forward, backward):
         check(call, matrices, 100 * matrices)
@@ -203,10 +204,10 @@ def test_project_transition(matrices, c, dtype):
 @pytest.mark.parametrize(("rows", "r"), [(1024, 20), (256, 28), (32, 40), (8, 1000)])
 def test_simplex_projection(rows, r, dtype):
     def forward(count):
-        return "simplex_projection", (torch.randn(count, r, dtype=dtype),)
+        return "simplex_projection", (normal(count, r, dtype=dtype),)
 
     def backward(count):
-        grad = torch.randn(count, r, dtype=dtype)
+        grad = normal(count, r, dtype=dtype)
         return "simplex_projection_backward", (grad, grad.softmax(-1))
 
     for call in (forward, backward):

@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 import torch
+from cases import normal
 
 from emulator.build import load_runtime
 from emulator.harness import Emulator, EmulatorError
@@ -121,7 +122,7 @@ def test_memory_allocated_anew_is_another_array(library, ops, traffic):
 
 def test_errors_of_the_operators_themselves():
     """An argument that is refused is not the emulator's error, and nothing is left of the call."""
-    x = torch.randn(3, 5)
+    x = normal(3, 5)
     with emulated() as ops:
         with pytest.raises(RuntimeError, match="x must be float32 or float64"):
             ops.simplex_projection(x.half())

@@ -20,6 +20,8 @@ MEGABYTE = 1 << 20
 # a child that sleeps.
 _PATIENCE = 60
 _M_ARENA_MAX = -8  # of malloc.h
+# Arrow's own allocator reserves more memory at once than a case may map.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 @dataclass(frozen=True)

@@ -21,21 +21,21 @@ import torch
 import ptd_ext
 from fuzz import mutations
 from fuzz.limited import Outcome, judged
-from ptd_ext.label_issues.files.tables import read_own_data
-from ptd_ext.label_issues.inputs.encoder import InputEncoder
-from ptd_ext.label_issues.inputs.labels import encode_labels
-from ptd_ext.train import data
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.config.toml import read_config, write_settings
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.placement import Placement
-from ptd_ext.train.networks.weights import load_weights
+from ptd_ext.data.read import read_data
+from ptd_ext.engine.networks.weights import load_weights
+from ptd_ext.engine.rows.labels import encode_labels
+from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.training.placement import Placement
+from ptd_ext.experiments import datasets as data
+from ptd_ext.experiments.presets import resolve
+from ptd_ext.experiments.run.experiment import train
+from ptd_ext.experiments.settings import ExperimentSettings
+from ptd_ext.experiments.toml import read_config, write_config
 from ptd_ext.utils.distributed import Ranks
 
 RANDOM = np.random.default_rng(0)
 LABELS = [3, 1, 4, 1, 5, 9]
-SEALED = tuple(f"{name}.safetensors" for name in ("model", "transition", "labels"))
+SEALED = tuple(f"{name}.safetensors" for name in ("model", "labels"))
 CPU = Placement(torch.device("cpu"), Ranks())
 
 
@@ -142,7 +142,7 @@ def images() -> dict[str, bytes]:
 
 
 def load_images(root: Path) -> None:
-    loaded = data.load("image_folder", root, size=8)
+    loaded = data.load("image_folder", root, image_size=8)
     for part in (loaded.train_inputs, loaded.test_inputs):
         for index in range(len(part)):
             part[index]
@@ -169,7 +169,7 @@ def clothing() -> dict[str, bytes]:
 
 def noise() -> ptd_ext.LabelNoise:
     features = torch.rand(12, 4, generator=torch.Generator().manual_seed(0))
-    return ptd_ext.instance_dependent_noise(features, torch.arange(12) % 3, 0.4, seed=0)
+    return ptd_ext.instance_dependent_noise(features, torch.arange(12) % 3, 0.4, random_state=0)
 
 
 def transition() -> ptd_ext.PartTransition:
@@ -183,14 +183,14 @@ def table(separator: str) -> bytes:
     return "\n".join(rows).replace(",", separator).encode()
 
 
-def own(path: Path, **options: Any) -> None:
+def own(path: Path, label: str | None = None, **options: Any) -> None:
     """Read a user's own data, encode rows and labels, and write a copy."""
-    found = read_own_data(path, label="kind", **options)
+    found = read_data(path, label=label, **options)
     try:
         labels = encode_labels(found.y)
-        InputEncoder.fit(found.X)
+        Preprocessing.fit(found.rows())
         keep = np.arange(len(labels.codes)) % 2 == 0
-        found.write_cleaned(path.with_name("copy"), keep, labels.classes[labels.codes[::-1]])
+        found.write(path.with_name("copy"), keep, labels.classes[labels.codes[::-1]])
     except (ValueError, TypeError) as error:  # sentences about rows and labels, whatever their file
         text = str(error).split("\n")[0]  # scikit-learn says more of missing values
         if not text.endswith((".", "?")):
@@ -217,24 +217,23 @@ def load_classifier(root: Path) -> None:
 
 @functools.cache
 def finished_run() -> dict[str, bytes]:
-    """The files of a run that load_run reads."""
+    """The files of a run that TrainedRun.load reads."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         rows = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)).numpy()
         np.savez(root / "d.npz", x=rows, y=np.array(["no", "yes"])[np.arange(80) % 2])
-        quick = {"warm_up_epochs": 1, "posterior_epochs": 1, "epochs": 1, "parts": 2}
+        quick = {"warm_up_epochs": 1, "posterior_epochs": 1, "epochs": 1, "n_parts": 2}
         given = {"dataset": "npz", "data": str(root / "d.npz"), "method": "PTD-F", **quick}
         given |= {"network": "linear", "threads": 1, "progress": False}
         with contextlib.redirect_stdout(io.StringIO()):
             train(resolve(given, {}), root / "run", CPU)
-        names = ("settings.toml", "result.json", "model", "transition", "labels")
-        names = (name if "." in name else f"{name}.safetensors" for name in names)
+        names = ("settings.toml", "result.json", *SEALED)
         return {name: (root / "run" / name).read_bytes() for name in names}
 
 
 def load_finished(root: Path) -> None:
     """All of a run: what it predicts, T(x), and its findings."""
-    run = ptd_ext.load_run(root)
+    run = ptd_ext.TrainedRun.load(root)
     rows = np.zeros((2, 3), np.float32)
     assert run.predict(rows).shape == (2,)
     assert run.transition(rows).shape == (2, 2, 2)
@@ -249,7 +248,7 @@ def human(content: bytes, name: str, **options: Any) -> Reader:
     batches = {f"{part}.bin": rows.tobytes() for part in ("data_batch_1", "test_batch")}
     files = {**batches, name: content}
     return Reader(
-        files, lambda root: data.load("cifar10", root, labels=root / name), (name,), **options
+        files, lambda root: data.load("cifar10", root, labels_file=root / name), (name,), **options
     )
 
 
@@ -304,10 +303,10 @@ def readers() -> dict[str, Reader]:
             said="svhn",
         ),
         "images": Reader(images(), load_images),
-        "news": Reader(news_files, lambda r: data.load("news", r, length=9), said="news"),
+        "news": Reader(news_files, lambda r: data.load("news", r, text_length=9), said="news"),
         "news tar": Reader(
             {"20news.tar.gz": tar(news(), "w:gz"), "glove.txt": glove},
-            lambda r: data.load("news", r, length=9),
+            lambda r: data.load("news", r, text_length=9),
             ("20news.tar.gz",),
             tarred,
             "news",
@@ -323,7 +322,7 @@ def readers() -> dict[str, Reader]:
                 "v.npy": saved(np.save, np.eye(3), ending=".npy"),
                 "v.words": b"the\ncat\nsat\n",
             },
-            lambda r: data.load("news", r, length=9, vectors=r / "v.npy"),
+            lambda r: data.load("news", r, text_length=9, word_vectors=r / "v.npy"),
             ("v.npy", "v.words"),
         ),
         "human .pt": human(torch_saved(labels), "labels.pt", within=zipped),
@@ -339,16 +338,16 @@ def readers() -> dict[str, Reader]:
             within=zipped,
         ),
         "config": Reader(
-            {"c.toml": saved(lambda path: write_settings(Settings(), path))},
+            {"c.toml": saved(lambda path: write_config(vars(ExperimentSettings()), path))},
             lambda r: read_config(r / "c.toml"),
         ),
         "noise": Reader(
-            {"n": saved(lambda path: ptd_ext.save_noise(noise(), path))},
-            lambda r: ptd_ext.load_noise(r / "n"),
+            {"n": saved(lambda path: noise().save(path))},
+            lambda r: ptd_ext.LabelNoise.load(r / "n"),
             within=sealed,
         ),
-        "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv")),
-        "own tsv": Reader({"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", text="name")),
+        "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv", label="kind")),
+        "own tsv": Reader({"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")),
         "own npz": Reader(
             {"d.npz": saved(np.savez, **arrays, ending=".npz")},
             lambda r: own(r / "d.npz"),

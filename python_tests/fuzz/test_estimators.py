@@ -190,7 +190,7 @@ def test_transition_em(seed, samples, classes, dtype, kind, rate, scale, held, w
     options = {"hold_diagonal": held, "window": window, "base_share": share}
 
     def result():
-        return ptd_ext.TransitionEM(labels, rate, classes=classes, **options)
+        return ptd_ext.TransitionEM(labels, rate, n_classes=classes, **options)
 
     def check(em):
         for ignored in (samples, 0, samples // 2, samples):
@@ -221,7 +221,7 @@ def test_fit_learned_parts(seed, samples, size, classes, parts, kind, scale, sha
     labels = labels_of(seed, samples, classes, kind)
 
     def result():
-        return ptd_ext.fit_learned_parts(features, posterior, labels, n_parts=parts, epochs=2)
+        return ptd_ext.fit_learned_parts(features, posterior, labels, n_parts=parts, max_epochs=2)
 
     def check(fit):
         assert_on_the_simplex(fit.parts)
@@ -244,11 +244,11 @@ def test_neighbour_transition(seed, samples, size, classes, dtype, kind, k, scal
     labels = labels_of(seed, samples, classes, kind)
 
     def result():
-        return ptd_ext.neighbour_transition(features, labels, k, classes=classes, iterations=20)
+        return ptd_ext.neighbour_transition(features, labels, k, n_classes=classes, max_iter=20)
 
     def check(found):
         assert_on_the_simplex(found.transition)
-        assert_on_the_simplex(found.posterior)
+        assert_on_the_simplex(found.clean_probs)
         assert_on_the_simplex(found.class_prior)
         assert_on_the_simplex(found.base())
         assert 0 <= found.noise_rate <= 1

@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ptd_ext
-from ptd_ext.label_issues.inputs.encoder import InputEncoder
-from ptd_ext.label_issues.training import in_memory
-from ptd_ext.label_issues.training.cross_fit import fold_rows
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.label_issues.cross_fit import fold_rows
+from ptd_ext.utils import tensor_files
 
 
 def quick(**options):
@@ -21,7 +21,7 @@ def quick(**options):
 @pytest.fixture(scope="module")
 def wine():
     rows, y = load_wine(return_X_y=True)
-    noise = ptd_ext.symmetric_noise(y, 0.3, seed=0)
+    noise = ptd_ext.symmetric_noise(y, 0.3, random_state=0)
     return rows, y, noise.noisy_labels.numpy()
 
 
@@ -34,7 +34,7 @@ def test_scikit_learn_accepts_it(estimator, check):
 @pytest.mark.slow
 def test_defaults_find_wrong_labels():
     rows, y = load_digits(return_X_y=True)
-    noise = ptd_ext.instance_dependent_noise(rows.astype(np.float32), y, 0.3, seed=7)
+    noise = ptd_ext.instance_dependent_noise(rows.astype(np.float32), y, 0.3, random_state=7)
     given = noise.noisy_labels.numpy()
     wrong = given != y
     model = ptd_ext.PTDClassifier(random_state=0).fit(rows, given)
@@ -107,7 +107,7 @@ def test_wide_sparse_rows_are_reduced():
     rows = (rows + sparse.csr_array(np.outer(labels, np.arange(3000) < 30))).tocsr()
     model = quick().fit(rows, labels)
     assert model.predict_proba(rows[:5]).shape == (5, 2)
-    assert model.members_[0].network.fc.in_features < 80
+    assert model.model_.members[0].network.fc.in_features < 80
 
 
 def test_datasets_and_images():
@@ -169,7 +169,7 @@ def test_categories_count_as_one_column(wine, tmp_path):
 def test_files_of_another_kind_are_rejected(wine, tmp_path):
     path = tmp_path / "part.safetensors"
     ptd_ext.PartTransition(torch.eye(3)[None]).save(path)
-    with pytest.raises(ValueError, match="must hold a PTD classifier"):
+    with pytest.raises(ValueError, match="must hold a fitted model"):
         ptd_ext.PTDClassifier.load(path)
     rows, _, given = wine
     model = quick().fit(rows, [("x", int(each)) for each in given])
@@ -181,29 +181,26 @@ def test_a_file_imports_nothing_by_itself(wine, tmp_path):
     """Its network may be a function of the user's own, which the user has to name again."""
     path = tmp_path / "model.safetensors"
     rows, _, given = wine
-    own = "ptd_ext.train.networks.mlp:MLP"
+    own = "ptd_ext.engine.networks.mlp:MLP"
     quick(network=own).fit(rows, given).save(path)
-    with pytest.raises(ValueError, match=r"must name networks of ptd_ext.*own, give its name"):
+    with pytest.raises(ValueError, match=r"its network is your own, .*: give that name"):
         ptd_ext.PTDClassifier.load(path)
-    with pytest.raises(ValueError, match="must name networks of ptd_ext"):
+    with pytest.raises(ValueError, match="its network is your own"):
         ptd_ext.PTDClassifier.load(path, network="os:system")
     assert ptd_ext.PTDClassifier.load(path, network=own).predict(rows[:3]).shape == (3,)
 
 
 def test_shapes_that_a_file_names_cost_nothing(wine, tmp_path):
     """Neither rows of a million million numbers nor labels of a gigabyte are made."""
-    from ptd_ext.label_issues.files.classifier_file import _KIND
-    from ptd_ext.utils import tensor_files
-
     path = tmp_path / "model.safetensors"
     rows, _, given = wine
     model = quick(network="linear").fit(rows, np.array(["a", "b", "c"])[given])
     model.save(path)
-    tensors, about = tensor_files.read(path, _KIND, ())
-    tensor_files.write(path, _KIND, tensors, {**about, "class_type": "<U500000000"})
+    tensors, about = tensor_files.read(path, "a fitted model", ())
+    tensor_files.write(path, "a fitted model", tensors, {**about, "class_type": "<U500000000"})
     assert ptd_ext.PTDClassifier.load(path).classes_.dtype == "<U1"
-    tensor_files.write(path, _KIND, tensors, {**about, "inputs": [10**12]})
-    with pytest.raises(ValueError, match=r"holds no usable PTD classifier: inputs must be"):
+    tensor_files.write(path, "a fitted model", tensors, {**about, "shape": [10**12]})
+    with pytest.raises(ValueError, match=r"is not a usable model: shape must be"):
         ptd_ext.PTDClassifier.load(path)
 
 
@@ -225,12 +222,12 @@ def test_rows_judged_without_their_fold(wine):
         ({"cross_fit": 1000}, "cross_fit must be 0 or from 2 to the 12 rows; got 1000"),
         ({"cross_fit": 2}, "with 2 folds, fold . leaves 6 of 1"),
         ({"ids": range(5)}, "ids must have one row for each of 12 labels; got 5"),
-        ({"flag_share": float("nan")}, "flag_share must be finite and not negative; got nan"),
+        ({"flag_share": float("nan")}, "flag_share must be a finite number of at least 0; got nan"),
         ({"device": "nope"}, "device must be auto, cpu, cuda or cuda:1; got 'nope'"),
-        ({"random_state": 2**70}, "random_state must be a whole number from 0 to"),
-        ({"random_state": "a"}, "random_state must be a whole number from 0 to .*; got 'a'"),
-        ({"random_state": 1.5}, "random_state must be a whole number from 0 to .*; got 1.5"),
-        ({"max_epochs": 1.5}, "max_epochs must be a whole number of at least 1; got 1.5"),
+        ({"random_state": 2**70}, "random_state must be an integer from 0 to"),
+        ({"random_state": "a"}, "random_state must be an integer from 0 to .*; got 'a'"),
+        ({"random_state": 1.5}, "random_state must be an integer from 0 to .*; got 1.5"),
+        ({"max_epochs": 1.5}, "max_epochs must be an integer >= 1; got 1.5"),
         ({"network": "mpl"}, "network must be one of auto, linear, mlp"),
         ({"feature_extractor": 7}, "feature_extractor must be a function or a file of weights"),
     ],
@@ -239,16 +236,28 @@ def test_settings_are_checked_before_the_training(monkeypatch, options, sentence
     def train(*_, **__):
         raise AssertionError("training began")
 
-    monkeypatch.setattr(in_memory._InMemory, "train", train)
+    monkeypatch.setattr(Trainer, "train", train)
     labels = ["once", *["often"] * 11]
     with pytest.raises(ValueError, match=sentence):
         ptd_ext.find_label_issues(np.arange(24.0).reshape(12, 2), labels, **options)
 
 
+def test_folds_share_the_extracted_features():
+    images = torch.rand(60, 3, 100, 100, generator=torch.Generator().manual_seed(0))
+    seen = []
+
+    def extractor(batch):
+        seen.append(len(batch))
+        return batch.mean((2, 3))
+
+    options = {"max_epochs": 1, "feature_extractor": extractor, "cross_fit": 2}
+    found = ptd_ext.find_label_issues(images, np.arange(60) % 2, progress=False, **options)
+    assert (sum(seen), len(found)) == (60, 60)
+
+
 def test_large_seeds():
-    """scikit-learn, which folds and projects, takes seeds of 32 bits only."""
+    """scikit-learn, which folds, takes seeds of 32 bits only."""
     assert len(fold_rows([0, 1] * 6, 3, seed=2**40)) == 3
-    assert InputEncoder.fit(as_sparse(np.eye(6, 1200)), seed=2**40)[1].shape == (6, 5)
 
 
 def test_features_at_chance_find_nothing():
@@ -277,7 +286,7 @@ BAD_ROWS = {
         r"\[9, 8, 8, 3\] look like \[N, height",
     ),
     "no labels": (np.ones((3, 2)), None, "requires y to be passed"),
-    "missing label": (np.ones((4, 2)), ["a", None, "b", "a"], "no label at row 1"),
+    "missing label": (np.ones((4, 2)), ["a", None, "b", "a"], "a missing label at row 1"),
 }
 
 
@@ -305,7 +314,7 @@ def test_bad_frames_get_a_sentence():
     model = quick().fit(kinds, labels)
     assert model.feature_names_in_.tolist() == ["size", "kind"]
     assert model.predict(pandas.DataFrame({"size": [3], "kind": ["never seen"]})).shape == (1,)
-    with pytest.raises(ValueError, match="no column 'kind', which it had in fit"):
+    with pytest.raises(ValueError, match="must have the columns of fit; it lacks 'kind'"):
         model.predict(kinds[["size"]])
 
 
@@ -326,3 +335,24 @@ def test_a_class_of_one_row_and_fewer_rows_than_parts():
 def test_bad_parameters_get_a_sentence(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         quick(**options).fit(np.ones((4, 2)), [0, 1, 0, 1])
+
+
+def test_a_rejected_fit_leaves_the_fitted_model(wine):
+    """It predicts as before, also where the rows are rejected after others have been read."""
+    rows, _, given = wine
+    model = quick().fit(rows, given)
+    before, attributes = model.predict_proba(rows), dict(vars(model))
+    for X, y in (  # noqa: N806
+        (rows[:, :4], given[:-1]),
+        (rows[:, :4], np.zeros(len(rows))),
+        (rows[:3, :4], given[:3]),
+        (rows[:, :4], [None, *given[1:]]),
+    ):
+        with pytest.raises(ValueError, match=r"inconsistent|two classes|at least 4|missing label"):
+            model.fit(X, y)
+        assert vars(model) == attributes
+    np.testing.assert_array_equal(model.predict_proba(rows), before)
+    model.method = "CE"
+    with pytest.raises(ValueError, match="method must be"):
+        model.fit(rows, given)
+    np.testing.assert_array_equal(model.predict_proba(rows), before)

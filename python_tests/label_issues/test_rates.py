@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from ptd_ext.label_issues.findings import judge
-from ptd_ext.label_issues.inputs.labels import GivenLabels
-from ptd_ext.label_issues.rates import flag_issues, noise_rate, wilson_interval
+from ptd_ext.label_issues.rates import (
+    Interval,
+    NoiseRate,
+    check_flag_share,
+    flag_issues,
+    noise_rate,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize(("wrong", "count"), [(0, 10), (3, 10), (10, 10), (17, 1000)])
@@ -14,6 +19,15 @@ def test_interval_is_that_of_scipy(wrong, count):
     ours = wilson_interval(wrong / count, count)
     theirs = binomtest(wrong, count).proportion_ci(0.95, method="wilson")
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_rates_as_strings_and_numbers():
+    rate = NoiseRate(Interval(0.25, 0.2, 0.3), ())
+    assert float(rate) == 0.25
+    assert str(rate.overall) == "25.0% (20.0% to 30.0%)"
+    empty = wilson_interval(0.0, 0)
+    assert np.isnan(empty.estimate)
+    assert np.isnan(noise_rate(np.empty(0), np.empty(0, int), 2).overall.estimate)
 
 
 def test_rates_are_mean_doubts_by_given_label():
@@ -59,37 +73,8 @@ def test_flags_follow_the_rate_of_each_class(share, counts):
             assert quality[rows][flagged[rows]].max() <= quality[rows][~flagged[rows]].min()
 
 
-def test_suggestions_are_other_classes_of_flagged_rows_only():
-    posterior = np.array([[0.6, 0.4], [0.4, 0.6], [0.1, 0.9], [0.0, 1.0]], dtype=np.float32)
-    labels = GivenLabels(np.array([0, 0, 0, 1]), np.array(["a", "b"]))
-    found = judge(posterior, labels, np.eye(2), ids=["w", "x", "y", "z"])
-    # The doubts of "a" sum to 0.4 + 0.6 + 0.9 = 1.9 rows.
-    assert found.is_label_issue.tolist() == [False, True, True, False]
-    assert found.suggested_label.tolist() == ["a", "b", "b", "b"]
-    assert found.suggested_probability == pytest.approx([0.6, 0.6, 0.9, 1.0])
-    assert found.label_quality == pytest.approx([0.6, 0.4, 0.1, 1.0])
-    assert found.most_doubtful().tolist() == [2, 1, 0, 3]
-
-
-def test_what_cannot_be_trusted_flags_nothing():
-    posterior = np.array([[0.1, 0.9], [0.2, 0.8]], dtype=np.float32)
-    labels = GivenLabels(np.array([0, 0]), np.array([5, 6]))
-    found = judge(posterior, labels, np.eye(2), trusted=False, warnings=("A reason.",))
-    assert not found.is_label_issue.any()
-    assert found.suggested_label.tolist() == [5, 5]
-    assert "warning: A reason." in str(found)
-
-
-def test_table_and_file_hold_the_same_rows(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    posterior = np.array([[1 / 3, 2 / 3], [0.7, 0.3]], dtype=np.float32)
-    labels = GivenLabels(np.array([0, 0]), np.array(["a, b", 'say "c"'], dtype=object))
-    found = judge(posterior, labels, np.eye(2), ids=["one", "two"])
-    read = pandas.read_csv(found.to_csv(tmp_path / "labels.csv"))
-    pandas.testing.assert_frame_equal(read, found.table, check_dtype=False, check_exact=True)
-
-
-def test_negative_share_is_rejected():
-    labels = GivenLabels(np.array([0]), np.array([0, 1]))
-    with pytest.raises(ValueError, match="flag_share must be finite and not negative; got -1"):
-        judge(np.ones((1, 2), dtype=np.float32), labels, np.eye(2), flag_share=-1)
+@pytest.mark.parametrize("share", [-1, float("nan"), float("inf"), "1", None])
+def test_other_shares_are_rejected(share):
+    with pytest.raises(ValueError, match="flag_share must be a finite number of at least 0; got"):
+        check_flag_share(share)
+    check_flag_share(np.float32(0))

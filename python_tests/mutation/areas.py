@@ -14,7 +14,8 @@ OPERATORS = [
     "python_tests/ops/test_transition_loss.py",
     "python_tests/ops/test_layout.py",
     "python_tests/ops/test_many_classes.py",
-    "python_tests/ops/test_errors.py",
+    "python_tests/ops/test_functional.py",
+    "python_tests/ops/test_checks.py",
     "python_tests/fuzz/test_operators.py",
 ]
 SIMPLEX = [
@@ -49,10 +50,10 @@ def _cuda(folders: list[str], tests: list[str], slow: list[str], count: int) -> 
     )
 
 
-def _python(name: str, *tests: str, slow: tuple[str, ...] = (), count: int = 5) -> Area:
+def _python(names: str, *tests: str, slow: tuple[str, ...] = (), count: int = 5) -> Area:
     return Area(
         "ptd_ext",
-        [f"ptd_ext/{name}"],
+        [f"ptd_ext/{name}" for name in names.split()],
         [f"python_tests/{test}" for test in tests],
         [f"python_tests/{test}" for test in slow],
         count,
@@ -91,9 +92,9 @@ AREAS = {
         ["common"], ["extreme_numbers", "simplex_projection", "operators"], ["losses"], 2
     ),
     "ops": _python("ops/*.py", "ops", "fuzz/test_operators.py", count=6),
-    "modules": _python("nn.py", "ops/test_nn.py", "ops/test_torch_integration.py", count=2),
+    "modules": _python("nn.py plot.py", "test_nn.py", "test_plot.py", count=2),
     "nmf": _python("nmf/*.py", "nmf", "fuzz/test_estimators.py", slow=("nmf",), count=6),
-    "noise": _python("noise/*.py", "noise", "utils/test_tensor_files.py", count=4),
+    "noise": _python("noise/*.py", "noise", "utils", count=4),
     "transition": _python(
         "transition/*.py",
         "transition",
@@ -103,42 +104,43 @@ AREAS = {
     ),
     "label_issues": _python("label_issues/**/*.py", "label_issues", count=8),
     "engine": _python(
-        "train/engine/*.py",
-        "train/engine",
-        "train/methods",
+        "engine/model/*.py engine/rows/*.py engine/stage/*.py engine/training/*.py",
+        "engine",
         "utils/test_threads.py",
-        slow=("train/engine/test_resume.py", "train/engine/test_training_ranks.py"),
+        slow=("experiments/run/test_resume.py", "experiments/run/test_training_ranks.py"),
         count=9,
     ),
     "methods": _python(
-        "train/methods/*.py",
-        "train/methods",
-        "train/config",
-        "train/engine/test_training_ranks.py",
+        "engine/methods/*.py",
+        "engine/methods",
+        "engine/settings",
+        "experiments/run/test_training_ranks.py",
         count=6,
     ),
-    "data": _python("train/data/**/*.py", "train/data", "fuzz/test_fuzz_files.py", count=6),
-    "config": _python(
-        "train/config/*.py",
-        "train/config",
-        "train/engine/test_impossible_settings.py",
-        "train/commands",
+    "networks": _python("engine/networks/*.py", "engine/networks", count=3),
+    "settings": _python(
+        "engine/settings/*.py",
+        "engine/settings",
+        "engine/training/test_feasibility.py",
+        "cli",
         count=3,
     ),
-    "commands": _python("train/commands/*.py", "train/commands", "train/engine", count=3),
-    "finished_run": _python("train/*.py", "train/test_finished_run.py", count=5),
-    "networks": _python("train/networks/*.py", "train/networks", count=3),
-    "reproduce": _python("train/reproduce/*.py", "train/reproduce", count=5),
+    "data": _python("data/*.py", "data", "cli/test_labels.py", "cli/test_labels_faults.py"),
+    "datasets": _python(
+        "experiments/datasets/**/*.py",
+        "experiments/datasets",
+        "fuzz/test_fuzz_files.py",
+        count=6,
+    ),
+    "run": _python("experiments/*.py experiments/run/*.py", "experiments/run", count=5),
+    "reproduce": _python("experiments/reproduce/*.py", "experiments/reproduce", count=5),
     "utils": _python(
-        "utils/*.py",
+        "utils/*.py utils/formats/*.py",
         "utils",
         "noise",
-        "train/engine",
         "fuzz/test_fuzz_files.py",
-        slow=("nmf", "transition", "train/engine/test_training_ranks.py"),
+        slow=("nmf", "transition", "experiments/run/test_training_ranks.py"),
         count=4,
     ),
-    "diagnostics": _python(
-        "diagnostics/*.py", "package/test_selftest.py", "package/test_install.py", count=2
-    ),
+    "cli": _python("cli/*.py", "cli", "package/test_install.py", count=5),
 }

@@ -33,5 +33,19 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
     ("nmf/_data.py", "_release(self._data, slice(", "", "pages that are read again if needed"),
     ("nmf/_fit.py", "worse = ~(", " < ", "a step that gains nothing, taken or not"),
     ("transition/anchors.py", "if self._held > _SPARE", " >= ", "when the least are dropped"),
+    ("utils/params.py", "random_state.randint(2**31 - 1)", "", "one seed more or less of 2³¹"),
+    ("utils/bounded_files.py", "file.readline(line_limit + 1)", " 2)", "one byte more is read"),
     ("methods/small_loss.py", "argsort(stable=True)", "", "on a CPU torch's sort is stable"),
+    (
+        "transition/nearest.py",
+        "rows = (similar.amax(1) > best",
+        " >= ",
+        "any of several neighbours that are equally near",
+    ),
+    (
+        "without_training/pred_probs.py",
+        "set(labels) <= set(names)",
+        " < ",
+        "equal sets are matched by value below",
+    ),
 ]

@@ -6,9 +6,10 @@ import sys
 import numpy as np
 import pytest
 import torch
-from nmf.test_simplex_nmf import mixtures
+from nmf.test_estimator import mixtures
 
 from ptd_ext import SimplexNMF
+from ptd_ext.nmf._data import open_rows
 
 OPTIONS = {"random_state": 0, "max_iter": 12, "tol": 0}
 
@@ -125,7 +126,7 @@ def test_errors():
         (x[:, :0], ValueError, r"X must be \[N, D\] with D at least 1; got \[400, 0\]"),
         (x[:0], ValueError, "X has no rows"),
         (lambda: iter([]), ValueError, "X has no batches"),
-        (iter([x]), TypeError, "X can be gone through only once: pass a function"),
+        (iter([x]), TypeError, "X can be iterated over only once: pass a function"),
         (3, TypeError, "X must be a tensor, an array.*got int"),
         ([x, x[:, :3]], ValueError, "Every batch of X must have 12 columns.*got 3"),
         (torch.where(x == x.max(), torch.nan, x), ValueError, "X holds NaN or infinity"),
@@ -133,13 +134,13 @@ def test_errors():
         with pytest.raises(kind, match=sentence):
             SimplexNMF(4).fit(data)
     for options, sentence in (
-        ({"n_parts": 0}, "n_parts must be 1 to 256; got 0"),
-        ({"n_parts": 257}, "n_parts must be 1 to 256; got 257"),
-        ({"max_iter": 0}, "max_iter must be at least 1; got 0"),
-        ({"n_init": 0}, "n_init must be at least 1; got 0"),
-        ({"tol": -1.0}, "tol must not be negative; got -1.0"),
-        ({"batch_size": 0}, "batch_size must be at least 1 or None; got 0"),
-        ({"forget_factor": 2.0}, "forget_factor must be 0 to 1; got 2.0"),
+        ({"n_parts": 0}, "n_parts must be an integer from 1 to 256; got 0"),
+        ({"n_parts": 257}, "n_parts must be an integer from 1 to 256; got 257"),
+        ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
+        ({"n_init": 0}, "n_init must be an integer >= 1; got 0"),
+        ({"tol": -1.0}, "tol must be at least 0; got -1.0"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
+        ({"forget_factor": 2.0}, "forget_factor must be from 0 to 1; got 2.0"),
     ):
         with pytest.raises(ValueError, match=sentence):
             SimplexNMF(**({"n_parts": 4} | options)).fit(x)
@@ -155,7 +156,7 @@ def test_errors():
 def test_rows_that_change_between_passes():
     x, _ = mixtures()
     lengths = iter(range(400, 300, -10))
-    with pytest.raises(ValueError, match="every pass must bring the same rows"):
+    with pytest.raises(ValueError, match="every pass must give the same rows"):
         SimplexNMF(4).fit(lambda: iter([x[: next(lengths)]]))
 
 
@@ -226,40 +227,11 @@ def test_scikit_learn():
     np.testing.assert_allclose(pipeline.transform(x), weights, atol=1e-4)
 
 
-@pytest.mark.parametrize("split", [0, 1, 100, 399, 400])
-@pytest.mark.parametrize("n_parts", [2, 20])  # a draw of rows, and all of them
-def test_ranks_choose_among_the_same_rows(split, n_parts):
-    """Every row of the sample comes from the one rank that holds it."""
-    from ptd_ext.nmf._data import open_rows
-    from ptd_ext.nmf._init import sample_rows
-    from ptd_ext.utils.distributed import Ranks
-
-    class Share(Ranks):
-        def __init__(self, first):
-            super().__init__()
-            self.first_index = first
-
-        def first_row(self, count, device):
-            return self.first_index, 400
-
-    x = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
-    whole = sample_rows(open_rows(x), Ranks(), n_parts, 0)
-    parts = [(x[:split], 0), (x[split:], split)]
-    shares = [sample_rows(open_rows(rows), Share(first), n_parts, 0) for rows, first in parts]
-    assert torch.equal(shares[0] + shares[1], whole)
-    assert whole.shape == ((400, 3) if n_parts == 20 else (len(whole), 3))
-    assert len(whole) > 90
-
-
-@pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_first_parts_lie_far_apart(offset):
-    """One row of each of some tight groups, whatever the seed."""
-    from ptd_ext.nmf._init import initial_parts
-
-    g = torch.Generator().manual_seed(0)
-    group = torch.arange(60) % 5
-    rows = 10 * torch.eye(5, dtype=torch.float64)[group] * (1 + group[:, None]) + offset
-    rows += 1e-3 * torch.randn(60, 5, generator=g, dtype=torch.float64)
-    for parts in initial_parts(rows, 5, 20, seed=3):
-        found = [int((rows - part).square().sum(1).argmin()) for part in parts]
-        assert sorted(group[found].tolist()) == list(range(5))
+def test_rows_are_taken_from_any_batches():
+    x = torch.arange(60.0).view(20, 3)
+    wanted = torch.tensor([0, 6, 7, 19])
+    for data in (x, x.numpy(), lambda: x.split(7), list(x.split(6))):
+        rows = open_rows(data, 8 if isinstance(data, torch.Tensor) else None)
+        assert (rows.count(), rows.n_features, rows.dtype) == (20, 3, torch.float32)
+        assert torch.equal(rows.take(wanted), x[wanted])
+        assert torch.equal(torch.cat([batch for _, batch in rows.batches()]), x)

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
-from nmf.test_simplex_nmf import mixtures
+from nmf.test_estimator import mixtures
 
 from ptd_ext import SimplexNMF
 

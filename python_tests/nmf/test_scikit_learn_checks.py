@@ -35,5 +35,5 @@ def test_numbers_whose_squares_are_not_finite_and_half_a_part():
     with pytest.raises(ValueError, match="numbers whose squares are not finite: scale it"):
         SimplexNMF(2).fit(1e300 * x)
     for options in ({"n_parts": 1.5}, {"n_parts": 2, "max_iter": 2.5}):
-        with pytest.raises(ValueError, match=r"must be a whole number; got [12]\.5"):
+        with pytest.raises(ValueError, match=r"must be an integer .*; got [12]\.5"):
             SimplexNMF(**options).fit(x)

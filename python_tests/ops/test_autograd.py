@@ -1,14 +1,15 @@
-"""Operators inside torch: checks, compile, export, transforms, autocast, threads."""
+"""Gradients of the operators in eager code and under torch.compile, autocast and threads."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from cases import LOSSES, assert_same, each_device, each_loss, make_inputs
+from cases import LOSSES, assert_same, each_device, each_loss, make_inputs, normal, uniform
 
 import ptd_ext
-from ptd_ext.ops import reference
+from ptd_ext.ops._autograd import apply
+from ptd_ext.ops._library import NOISY_POSTERIOR, TRANSITION_LOSS
 
 
 @each_device
@@ -55,7 +56,7 @@ def test_gradcheck_of_posteriors(slack, device):
     for function in (noisy, clean):
         assert torch.autograd.gradcheck(function, leaves)
         assert torch.autograd.gradgradcheck(function, leaves)
-    matrix = torch.rand(3, 4, 4, dtype=torch.float64, device=device, requires_grad=True)
+    matrix = uniform(3, 4, 4, dtype=torch.float64, device=device).requires_grad_()
     assert torch.autograd.gradcheck(ptd_ext.project_transition, matrix)
     assert torch.autograd.gradgradcheck(ptd_ext.project_transition, matrix)
 
@@ -74,7 +75,7 @@ def test_opcheck(slack, dtype, device):
     ops = torch.ops.ptd_ext
     for grad in (True, False):
         inputs = make_inputs(11, 5, 3, slack=slack, dtype=dtype, device=device, grad=grad)
-        weight = torch.rand(5, dtype=dtype, device=device)
+        weight = uniform(5, dtype=dtype, device=device)
         for importance in (0, 1, 2):
             reduction = (importance + (dtype is torch.float64)) % 3
             arguments = loss_arguments(inputs, importance, reduction, weight)
@@ -85,7 +86,7 @@ def test_opcheck(slack, dtype, device):
         torch.library.opcheck(
             ops.clean_posterior, (inputs.logits, inputs.labels, *shared[1:], -100, 1e-8)
         )
-        matrix = torch.randn(3, 4, 4, dtype=dtype, device=device, requires_grad=grad)
+        matrix = normal(3, 4, 4, dtype=dtype, device=device).requires_grad_(grad)
         torch.library.opcheck(ops.project_transition, (matrix,))
 
 
@@ -100,7 +101,7 @@ def test_opcheck_of_backward_operators(device):
             ops.transition_loss_backward,
             (torch.ones_like(loss), *arguments[:6], *saved, *arguments[6:], *needs),
         )
-    matrix = torch.randn(2, 3, 3, device=device)
+    matrix = normal(2, 3, 3, device=device)
     torch.library.opcheck(ops.project_transition_backward, (matrix.clone(), matrix))
 
 
@@ -146,68 +147,14 @@ def test_compile_of_a_module_prepares_once(device):
     assert not any("permute" in t or "contiguous" in t for t in targets)
 
 
-@each_loss
-def test_vmap(loss):
-    """Batches of batches, with shared and with batched parts."""
-    inputs = make_inputs(12, 4, 3, slack=0.05, grad=False)
-    stacked = [
-        t.reshape(3, 4, *t.shape[1:]) for t in (inputs.logits, inputs.labels, inputs.weights)
-    ]
-
-    def function(logits, labels, weights, parts):
-        return loss.fused(logits, labels, weights, parts, inputs.slack, **loss.options)
-
-    shared = torch.func.vmap(function, in_dims=(0, 0, 0, None))(*stacked, inputs.parts)
-    expected = torch.stack([function(*(t[i] for t in stacked), inputs.parts) for i in range(3)])
-    torch.testing.assert_close(shared, expected)
-    single = torch.func.vmap(function, in_dims=(0, 0, 0, None))(
-        *(t[:1] for t in stacked), inputs.parts
-    )
-    torch.testing.assert_close(single, expected[:1])
-    parts = torch.stack([inputs.parts, inputs.parts.flip(0), inputs.parts])
-    batched = torch.func.vmap(function)(*stacked, parts)
-    expected = torch.stack([function(*(t[i] for t in stacked), parts[i]) for i in range(3)])
-    torch.testing.assert_close(batched, expected)
-
-
-def test_functorch_gradients():
-    """Per-sample gradients, the usual reason to come here."""
-    inputs = make_inputs(6, 4, 3, ignored=False, grad=False)
-
-    def one(function):
-        return lambda logits, label, weights: function(
-            logits[None], label[None], weights[None], inputs.parts
-        )
-
-    arguments = (inputs.logits, inputs.labels, inputs.weights)
-    ours = torch.func.vmap(torch.func.grad(one(ptd_ext.forward_loss)))(*arguments)
-    theirs = torch.func.vmap(torch.func.grad(one(reference.forward_loss)))(*arguments)
-    torch.testing.assert_close(ours, theirs)
-
-    ours, theirs = (
-        torch.func.jacrev(torch.func.grad(lambda z, f=f: f(z, *arguments[1:], inputs.parts)))(
-            inputs.logits
-        )
-        for f in (ptd_ext.forward_loss, reference.forward_loss)
-    )
-    torch.testing.assert_close(ours, theirs)
-
-
-def test_projection_transforms():
-    """Forward mode too, where the bare operator would lose the tangent."""
-    matrix = torch.randn(2, 4, 4, dtype=torch.float64)
-    for transform in (torch.func.jacrev, torch.func.jacfwd):
-        ours, theirs = (
-            transform(f)(matrix) for f in (ptd_ext.project_transition, reference.project_transition)
-        )
-        torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype):
     """Half logits of an autocast network go in as they are; the loss is float32."""
     inputs = make_inputs(10, 6, 3, slack=0.02, dtype=torch.float32)
     layer = torch.nn.Linear(6, 6)
+    with torch.no_grad():
+        layer.weight.copy_(normal(6, 6))
+        layer.bias.copy_(normal(6, seed=1))
     with torch.autocast("cpu", dtype=dtype):
         logits = layer(inputs.logits.detach())
         assert logits.dtype == dtype
@@ -286,3 +233,54 @@ def test_backward_twice_and_saved_tensors():
         inputs.slack.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+class Recorded:
+    """The loss with the names of the operators that it calls."""
+
+    def __init__(self, monkeypatch):
+        self.called = []
+        for attribute in ("forward_op", "with_gradients_op", "backward_op"):
+            op = getattr(TRANSITION_LOSS, attribute)
+            monkeypatch.setattr(TRANSITION_LOSS, attribute, self.recording(attribute, op))
+
+    def recording(self, name, op):
+        def call(*arguments):
+            self.called.append(name)
+            return op(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("leaves", "grad_enabled", "called"),
+    [
+        (("logits",), True, ["with_gradients_op"]),
+        (("logits", "slack"), True, ["with_gradients_op"]),
+        (("logits", "weights"), True, ["forward_op", "backward_op"]),
+        (("parts",), True, ["forward_op", "backward_op"]),
+        (("logits",), False, ["forward_op"]),
+        ((), True, ["forward_op"]),
+    ],
+)
+def test_forward_of_training_computes_the_gradients(leaves, grad_enabled, called, monkeypatch):
+    inputs = make_inputs(6, 4, 3, slack=0.1, grad=False)
+    for leaf in inputs.leaves(*leaves) if leaves else []:
+        leaf.requires_grad_()
+    recorded = Recorded(monkeypatch)
+    with torch.set_grad_enabled(grad_enabled):
+        loss = ptd_ext.forward_loss(*inputs.arguments)
+    assert recorded.called == called[:1]
+    if loss.requires_grad:
+        loss.backward()
+    assert recorded.called == called
+
+
+def test_every_way_to_call_an_operator_gives_the_same_result():
+    inputs = make_inputs(6, 4, 3, grad=False)
+
+    def posterior(logits):
+        return apply(NOISY_POSTERIOR, (logits, inputs.weights, inputs.parts, None), ())
+
+    mapped = torch.func.vmap(posterior)(inputs.logits[None])[0]
+    assert torch.equal(posterior(inputs.logits), mapped)

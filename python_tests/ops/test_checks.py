@@ -1,4 +1,4 @@
-"""Bad input: which argument, what was expected, what came."""
+"""Checks of arguments: the message names the argument, what was expected and what came."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from cases import make_inputs
 from torch import Tensor
 
 import ptd_ext
+from ptd_ext.ops import checks
 
 GOOD = make_inputs(6, 4, 3, slack=0.1, dtype=torch.float32, grad=False)
 
@@ -22,11 +23,11 @@ def call(**changes):
 
 
 CASES = [
-    ({"logits": torch.rand(4)}, r"logits must be \[N, C\]; got \[4\]"),
-    ({"logits": torch.rand(6, 4, 2)}, r"logits must be \[N, C\]; got \[6, 4, 2\]"),
+    ({"logits": torch.zeros(4)}, r"logits must be \[N, C\]; got \[4\]"),
+    ({"logits": torch.zeros(6, 4, 2)}, r"logits must be \[N, C\]; got \[6, 4, 2\]"),
     ({"logits": torch.ones(6, 4, dtype=torch.int64)}, r"logits must be float32.*; got int64"),
-    ({"logits": torch.rand(6, 5)}, r"parts must be \[R, 5, 5\].*got \[3, 4, 4\]"),
-    ({"logits": torch.rand(5, 4)}, r"noisy_labels must be \[5\].*|weights must be \[5, 3\].*"),
+    ({"logits": torch.zeros(6, 5)}, r"parts must be \[R, 5, 5\].*got \[3, 4, 4\]"),
+    ({"logits": torch.zeros(5, 4)}, r"noisy_labels must be \[5\].*|weights must be \[5, 3\].*"),
     ({"noisy_labels": GOOD.labels[:5]}, r"noisy_labels must be \[6\].*got \[5\]"),
     ({"noisy_labels": GOOD.labels[:, None]}, r"noisy_labels must be \[6\].*got \[6, 1\]"),
     ({"noisy_labels": GOOD.labels.float()}, r"noisy_labels must be int64 or int32; got float32"),
@@ -36,7 +37,7 @@ CASES = [
     ({"parts": GOOD.parts[0]}, r"parts must be \[R, 4, 4\].*got \[4, 4\]"),
     ({"parts": GOOD.parts[:, :3, :3]}, r"parts must be \[R, 4, 4\].*got \[3, 3, 3\]"),
     ({"slack": GOOD.slack[:3]}, r"slack must be \[4, 4\]; got \[3, 4\]"),
-    ({"class_weight": torch.rand(3)}, r"class_weight must be \[4\].*got \[3\]"),
+    ({"class_weight": torch.zeros(3)}, r"class_weight must be \[4\].*got \[3\]"),
 ]
 
 
@@ -48,7 +49,7 @@ def test_shapes_and_label_types(changes, sentence):
 
 @pytest.mark.parametrize("name", ["weights", "parts", "slack", "class_weight"])
 def test_types_of_the_transition(name):
-    value = torch.rand(4) if name == "class_weight" else getattr(GOOD, name)
+    value = torch.tensor([0.5, 1.0, 2.0, 0.25]) if name == "class_weight" else getattr(GOOD, name)
     with pytest.raises(TypeError, match=f"{name} must be .*; got torch.int64"):
         call(**{name: value.long()})
     torch.testing.assert_close(call(**{name: value.double()}), call(**{name: value}))
@@ -63,7 +64,7 @@ def test_options():
         ({"smoothing": 1.0}, "smoothing must be at least 0 and less than 1; got 1.0"),
         ({"smoothing": -0.1}, "smoothing must be at least 0 and less than 1; got -0.1"),
         ({"smoothing": float("nan")}, "smoothing must be at least 0"),
-        ({"class_weight": torch.rand(4).requires_grad_()}, "class_weight must not require"),
+        ({"class_weight": torch.zeros(4).requires_grad_()}, "class_weight must not require"),
     ):
         with pytest.raises(ValueError, match=sentence):
             call(**options)
@@ -77,7 +78,7 @@ def test_options():
 
 def test_devices():
     with pytest.raises(
-        RuntimeError, match="weights must be on the device of logits, cpu; it is on meta"
+        RuntimeError, match="weights must be on the device of logits, cpu; got meta"
     ):
         call(weights=GOOD.weights.to("meta"))
 
@@ -107,7 +108,7 @@ def test_posteriors():
     with pytest.raises(RuntimeError, match=r"clean_posterior: noisy_labels must be \[6\]"):
         ptd_ext.clean_posterior(GOOD.logits, GOOD.labels[:2], GOOD.weights, GOOD.parts)
     with pytest.raises(RuntimeError, match=r"project_transition: matrix must be \[..., C, C\]"):
-        ptd_ext.project_transition(torch.rand(3, 4))
+        ptd_ext.project_transition(torch.zeros(3, 4))
     with pytest.raises(RuntimeError, match=r"matrix must be float32 or float64; got int64"):
         ptd_ext.project_transition(torch.ones(3, 3, dtype=torch.int64))
 
@@ -131,7 +132,7 @@ def test_no_parts():
     nothing = torch.empty(0, 40, 40)
     with pytest.raises(RuntimeError, match=r"parts must be \[R, 40, 40\].*got \[0, 40, 40\]"):
         ptd_ext.forward_loss(
-            torch.rand(10, 40), torch.zeros(10).long(), torch.empty(10, 0), nothing, torch.eye(40)
+            torch.zeros(10, 40), torch.zeros(10).long(), torch.empty(10, 0), nothing, torch.eye(40)
         )
 
 
@@ -149,9 +150,24 @@ def test_backward_operators_check_what_they_get():
     with pytest.raises(RuntimeError, match="importance and reduction must be 0, 1 or 2; got 7"):
         ops.transition_loss(*tensors, 7, *options[1:])
     with pytest.raises(RuntimeError, match="grad must be like matrix"):
-        ops.project_transition_backward(torch.ones(1, 1), torch.rand(9, 9))
+        ops.project_transition_backward(torch.ones(1, 1), torch.zeros(9, 9))
     with pytest.raises(RuntimeError, match="grad does not belong"):
         ops.noisy_posterior_backward(torch.ones(2, 4), GOOD.logits, *GOOD.transition, saved, *needs)
+
+
+@pytest.mark.parametrize(
+    ("name", "saved_name"), [("project_transition", "matrix"), ("simplex_projection", "projected")]
+)
+def test_backward_operators_compare_devices(name, saved_name):
+    op = getattr(torch.ops.ptd_ext, f"{name}_backward").default
+    saved = torch.eye(3)
+    sentence = f"{name}_backward: grad must be on the device of {saved_name}, cpu; got "
+    with pytest.raises(RuntimeError, match=f"{sentence}meta"):
+        op(saved.to("meta"), saved)
+    # The kernel itself, which the dispatcher reaches if both are on GPUs.
+    cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    with pytest.raises(RuntimeError, match=sentence):
+        op.redispatch(cpu, saved.to("meta"), saved)
 
 
 @pytest.mark.parametrize("name", ["logits", "noisy_labels", "weights", "parts", "slack"])
@@ -226,3 +242,12 @@ def test_tensors_that_are_not_dense(name, kind):
         other = getattr(dense, kind)()
     with pytest.raises(TypeError, match=rf"^{name} must be a dense tensor; got .*: pass {name}\."):
         call(**{name: other})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_that_are_close_to_one(dtype):
+    """Estimates are off by rounding, so rows need to sum to one within 1e-3."""
+    row = torch.full((1, 4), 0.25, dtype=dtype)
+    checks.validate_batch(row + 0.24e-3, torch.eye(4).expand(4, 4, 4), None)
+    with pytest.raises(ValueError, match=r"weights\[0\] sums to 1\.00104"):
+        checks.validate_batch(row + 0.26e-3, torch.eye(4).expand(4, 4, 4), None)

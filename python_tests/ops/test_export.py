@@ -6,14 +6,14 @@ import sys
 
 import pytest
 import torch
-from cases import make_inputs
+from cases import make_inputs, uniform
 
 import ptd_ext
 
 MODULES = {
     "forward": lambda parts: ptd_ext.ForwardLoss(parts),
     "revised": lambda parts: ptd_ext.ForwardLoss(parts, revision=True, reduction="none"),
-    "reweight": lambda parts: ptd_ext.ReweightLoss(parts, class_weight=torch.rand(len(parts[0]))),
+    "reweight": lambda parts: ptd_ext.ReweightLoss(parts, class_weight=uniform(len(parts[0]))),
     "attached": lambda parts: ptd_ext.ReweightLoss(parts, importance="attached", revision=True),
     "capped": lambda parts: ptd_ext.ReweightLoss(parts, max_importance=2.0),
 }

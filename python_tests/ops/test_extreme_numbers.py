@@ -11,6 +11,7 @@ from extreme_cases import (
     outer_gradient,
     row_of_sum,
     ruled_out,
+    tiny_column,
 )
 
 import ptd_ext
@@ -82,3 +83,20 @@ def test_importance_beyond_the_largest_number(classes, gap, own, importance, dev
     assert_as_exact(found, wanted)
     bounded = ptd_ext.reweight_loss(*arguments, max_importance=2.0, **options)
     assert_as_exact(bounded, reference.reweight_loss(*exact, max_importance=2.0, **options))
+
+
+@each_device
+@each_size
+@pytest.mark.parametrize("mass", [1e-15, 1e-19, 1e-20, 1e-25, 1e-30])
+def test_attached_importance_of_a_tiny_column(classes, mass, device):
+    """β² is beyond the largest number of float32 below a column sum of 1e-19; β · ℓ is not."""
+    options = {"reduction": "none", "smoothing": 0.0, "importance": "attached"}
+    arguments = converted(tiny_column(classes, mass), torch.float32, device)
+    exact = converted(arguments, torch.float64, device)
+    loss = ptd_ext.reweight_loss(*arguments, **options)
+    expected = reference.reweight_loss(*exact, **options)
+    assert_as_exact(loss, expected)
+    (found,) = torch.autograd.grad(loss, arguments[0], outer_gradient(loss))
+    (wanted,) = torch.autograd.grad(expected, exact[0], outer_gradient(expected))
+    assert wanted.abs().max() > 1e-3 / mass
+    assert_as_exact(found, wanted)

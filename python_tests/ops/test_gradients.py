@@ -5,6 +5,8 @@ import torch
 from cases import make_inputs
 
 import ptd_ext
+from ptd_ext.ops._gradients import forward_computes_gradients
+from ptd_ext.ops._library import CLEAN_POSTERIOR, TRANSITION_LOSS
 
 OPS = torch.ops.ptd_ext
 
@@ -23,7 +25,7 @@ def test_they_are_those_of_the_backward_pass(samples, classes, slack, importance
     inputs.labels[4] = -100  # ignored
     tensors, options = arguments_of(inputs, importance, reduction)
     need_slack = slack is not None and reduction != 0
-    loss, dz, ds = OPS.transition_loss_gradients(*tensors, *options, need_slack)
+    loss, dz, ds = OPS.transition_loss_with_gradients(*tensors, *options, need_slack)
     expected, *saved = OPS.transition_loss(*tensors, *options)
     # Each call takes its own way to the row sums, to the slack gradient and to the loss.
     needs = (True, False, True, need_slack)
@@ -70,7 +72,7 @@ def test_slack_needs_a_reduction():
     inputs = make_inputs(6, 5, 2, slack=0.1, grad=False)
     tensors, options = arguments_of(inputs, 0, 0)
     with pytest.raises(RuntimeError, match="need_slack must be False without a reduction"):
-        OPS.transition_loss_gradients(*tensors, *options, True)
+        OPS.transition_loss_with_gradients(*tensors, *options, True)
 
 
 @pytest.mark.parametrize("reduction", [0, 1])
@@ -79,7 +81,7 @@ def test_opcheck(reduction):
     tensors, options = arguments_of(inputs, 0, reduction)
     kept = (0, 4) if reduction else (0,)
     tensors = tuple(t if i in kept else t.detach() for i, t in enumerate(tensors))
-    torch.library.opcheck(OPS.transition_loss_gradients, (*tensors, *options, reduction != 0))
+    torch.library.opcheck(OPS.transition_loss_with_gradients, (*tensors, *options, reduction != 0))
 
 
 def test_labels_out_of_range_are_named():
@@ -90,3 +92,22 @@ def test_labels_out_of_range_are_named():
             inputs.logits, inputs.labels, inputs.weights.detach(), inputs.parts.detach(),
             inputs.slack,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("needs", "reduction", "expected"),
+    [
+        ((True, False, False, False), 0, True),
+        ((True, False, False, True), 1, True),
+        ((True, False, False, True), 0, False),  # slack needs a sum over samples
+        ((False, False, False, True), 1, False),
+        ((True, True, False, False), 1, False),
+        ((True, False, True, False), 1, False),
+    ],
+)
+def test_which_gradients_the_forward_pass_computes(needs, reduction, expected):
+    options = (0, None, reduction, -100, 1e-8)
+    logits = torch.zeros(2, 3)
+    assert forward_computes_gradients(TRANSITION_LOSS, logits, options, needs) is expected
+    assert not forward_computes_gradients(TRANSITION_LOSS, logits.to("meta"), options, needs)
+    assert not forward_computes_gradients(CLEAN_POSTERIOR, logits, (-100, 1e-8), needs)

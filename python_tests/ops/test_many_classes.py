@@ -3,6 +3,7 @@
 import pytest
 import torch
 from cases import LOSSES, assert_same, make_inputs
+from extreme_cases import converted, equal_terms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,3 +91,12 @@ def test_what_is_not_finite_reaches_its_samples(name, value):
         for function in (ptd_ext.forward_loss, reference.forward_loss)
     ]
     torch.testing.assert_close(*results, equal_nan=True)
+
+
+def test_weight_gradients_of_many_equal_terms():
+    """Equal terms, of which every addition to a running sum would round in the same direction."""
+    arguments, expected, scale, tolerance = equal_terms(1000)
+    leaves = converted(arguments, torch.float32)
+    loss = ptd_ext.forward_loss(*leaves, reduction="sum")
+    (found,) = torch.autograd.grad(loss, leaves[2])
+    assert abs(found.item() - expected) <= tolerance * scale

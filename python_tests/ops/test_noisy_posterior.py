@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from cases import assert_same, each_device, make_inputs, peak_bytes
+from cases import assert_same, each_device, make_inputs, normal, normal_like, peak_bytes
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -46,7 +46,7 @@ def test_every_combination_of_gradients(classes, slack, device):
     operators = torch.ops.ptd_ext
     arguments = (inputs.logits, *inputs.transition)
     posterior, saved = operators.noisy_posterior(*arguments)
-    outer = torch.randn_like(posterior)
+    outer = normal_like(posterior)
 
     def gradients(*needs):
         return operators.noisy_posterior_backward(outer, *arguments, saved, *needs)
@@ -73,7 +73,7 @@ def test_half_logits_are_accumulated_in_float32(classes, dtype, device):
     result, expected = ptd_ext.noisy_posterior(half, *wide.transition), fused(wide)
     assert result.dtype == torch.float32
     torch.testing.assert_close(result, expected)
-    outer = torch.randn_like(result)
+    outer = normal_like(result)
     (found,) = torch.autograd.grad(result, half, outer)
     (wanted,) = torch.autograd.grad(expected, wide.logits, outer)
     assert found.dtype == dtype
@@ -83,7 +83,7 @@ def test_half_logits_are_accumulated_in_float32(classes, dtype, device):
 @pytest.mark.parametrize("slack", [None, 0.01])
 def test_autocast_changes_nothing(slack):
     inputs = make_inputs(30, 50, 4, slack=slack, dtype=torch.float32)
-    outer = torch.randn(30, 50)
+    outer = normal(30, 50)
     plain = fused(inputs)
     expected = torch.autograd.grad(plain, inputs.leaves(), outer)
     with torch.autocast("cpu", torch.bfloat16):
@@ -106,7 +106,7 @@ def test_any_layout(device):
     )
     assert_same(fused, defined, transposed)
     result = fused(transposed)
-    outer = torch.randn(50, 70, dtype=torch.float64, device=device).t()
+    outer = normal(50, 70, dtype=torch.float64, device=device).t()
     for ours, theirs in zip(
         torch.autograd.grad(result, transposed.leaves(), outer),
         torch.autograd.grad(defined(transposed), transposed.leaves(), outer),
@@ -120,7 +120,7 @@ def test_any_layout(device):
 @pytest.mark.parametrize("classes", [10, 70, 200])
 def test_the_same_bits_every_time(classes, slack, device):
     inputs = make_inputs(150, classes, 4, slack=slack, dtype=torch.float32, device=device)
-    outer = torch.randn(150, classes, device=device)
+    outer = normal(150, classes, device=device)
 
     def run():
         result = fused(inputs)

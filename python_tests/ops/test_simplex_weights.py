@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 import torch
-from cases import each_device
+from cases import each_device, normal_like, uniform
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -44,7 +44,7 @@ def residual(gram, linear, weights):
 @pytest.mark.parametrize("parts", COUNTS)
 def test_against_definition(parts, dtype, device):
     gram, linear = (t.to(device, dtype) for t in make_problem(parts))
-    start = reference.simplex_projection(torch.randn_like(linear)[None])
+    start = reference.simplex_projection(normal_like(linear)[None])
     problem = WeightProblem.of(gram[None])
     for begin in (None, start):
         for steps in (0, 1, 2, 7):
@@ -76,7 +76,10 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
     """All weight goes to the largest, where 1 is less than the rounding of what it is taken off."""
     gram, linear = make_problem(parts)
     linear = (scale * linear).to(device, dtype)
-    for start in (None, reference.simplex_projection(torch.randn_like(linear))):
+    for start in (
+        None,
+        reference.simplex_projection(normal_like(linear)),
+    ):
         weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, steps=3)
         wanted = torch.nn.functional.one_hot(linear.argmax(-1), parts).to(linear)
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-5)
@@ -124,7 +127,7 @@ def test_objective_never_rises(dtype, device):
     # Parts that resemble each other: momentum overshoots.
     gram, linear = make_problem(20, features=6)
     given = gram.to(device, dtype), linear.to(device, dtype)
-    weights = reference.simplex_projection(torch.randn_like(linear)).to(device, dtype)
+    weights = reference.simplex_projection(normal_like(linear)).to(device, dtype)
     before = objective(gram, linear, weights.cpu().double())
     rounding = (1e-13 if dtype is torch.float64 else 2e-6) * gram.abs().max()
     one_by_one = weights
@@ -184,7 +187,7 @@ def test_parts_that_are_alike(dtype, device):
 
 def test_start_is_projected():
     gram, linear = make_problem(6)
-    start = torch.rand_like(linear)
+    start = uniform(*linear.shape, dtype=linear.dtype, device=linear.device)
     torch.testing.assert_close(
         ptd_ext.simplex_weights(gram, linear, start, steps=0), reference.simplex_projection(start)
     )

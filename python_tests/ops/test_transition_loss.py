@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import SIZES, assert_same, each_device, each_loss, each_slack, make_inputs
+from cases import SIZES, assert_same, each_device, each_loss, each_slack, make_inputs, uniform
 from torch.nn import functional as F
 
 import ptd_ext
@@ -54,7 +54,7 @@ def test_identity_transition_is_cross_entropy(device):
 def test_reduction_as_in_cross_entropy(reduction, labels, device):
     inputs = make_inputs(12, 5, 1, weights=False, device=device, grad=False)
     labels = inputs.labels if labels == "some" else torch.full_like(inputs.labels, -100)
-    weight = torch.rand(5, dtype=torch.float64, device=device)
+    weight = uniform(5, dtype=torch.float64, device=device)
     identity = torch.eye(5, dtype=torch.float64, device=device)
     common = {"reduction": reduction, "ignore_index": -100}
     loss = ptd_ext.forward_loss(
@@ -67,7 +67,7 @@ def test_reduction_as_in_cross_entropy(reduction, labels, device):
 @each_device
 @each_loss
 def test_options(loss, device):
-    weight = torch.rand(10, dtype=torch.float64, device=device)
+    weight = uniform(10, dtype=torch.float64, device=device)
     for options in (
         {"class_weight": weight},
         {"class_weight": weight[::1].flip(0), "reduction": "sum"},

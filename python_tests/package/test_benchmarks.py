@@ -186,3 +186,29 @@ def test_profile_cuda_prints_what_ncu_measured(load, monkeypatch, capsys):
 def test_profile_cuda_says_why_there_is_no_profile(output, code, complaint, load, monkeypatch):
     with pytest.raises(SystemExit, match=complaint):
         profile(load, monkeypatch, output, code=code)
+
+
+def test_bench_transition_loss_reports_prepared_and_plain_parts(load):
+    """One run has a row for each, and prints both times with both ratios."""
+    bench = load("bench_transition_loss")
+    times = {
+        bench.OURS: 10.0, bench.PLAIN: 20.0, bench.COMPILED: 40.0, bench.FLOOR: 5.0,
+        "eager_full": 100.0, "eager_column": 80.0,
+    }  # fmt: skip
+    rows = [
+        {
+            "contestant": name,
+            "median_us": time,
+            "peak_bytes": 3,
+            "input_bytes": 2,
+            "same_loss": "yes",
+        }
+        for name, time in times.items()
+    ]
+    summary = bench.summarise(rows)
+    assert summary["best"] == "eager_column"
+    assert (summary["ratio"], summary["plain"], summary["compiled"]) == (8, 4, 2)
+    line = bench.line(((128, 10, 20), "none", "dense"), summary).split()
+    assert line[5:] == ["10us", "20us", "80us", "eager_column", "8.0", "4.0", "2.0", "2.00", "1.50"]
+    tensors = (torch.zeros(2, 3), torch.zeros(2).long(), torch.ones(2, 1), torch.eye(3)[None])
+    assert {bench.OURS, bench.PLAIN} <= bench.contestants(*tensors, None, False).keys()

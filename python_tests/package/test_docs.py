@@ -1,29 +1,36 @@
 """The documentation names what there is, and the README stays short."""
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
-import ptd_ext
-from ptd_ext.train.methods.registry import METHODS
-
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
+PUBLIC = ["data", "engine", "functional", "label_issues", "nmf", "nn", "noise", "plot"]
+PUBLIC += ["reference", "transition"]
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the pages are not part of the wheel")
 
 
-def test_every_public_name_is_on_an_api_page():
+def resolve(path):
+    """The object behind a dotted path of Python."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        parent, name = path.rsplit(".", 1)
+        return getattr(resolve(parent), name)
+
+
+@pytest.mark.parametrize("module", ["", *PUBLIC])
+def test_every_public_name_is_on_an_api_page(module):
     pages = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
-    named = set(re.findall(r"^::: ptd_ext\.(\w+)$", pages, re.MULTILINE))
-    assert set(ptd_ext.__all__) - {"build_info"} - named == set()
-
-
-def test_every_method_is_explained():
-    page = (DOCS / "methods.md").read_text()
-    table = "".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))
-    assert [name for name in METHODS if name not in table] == []
+    shown = [resolve(path) for path in re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE)]
+    module = importlib.import_module(f"ptd_ext.{module}".rstrip("."))
+    # The page of a module shows whatever it defines.
+    names = [] if module in shown else getattr(module, "__all__", [])
+    assert [name for name in names if not any(getattr(module, name) is it for it in shown)] == []
 
 
 def test_included_scripts_exist():
@@ -41,3 +48,17 @@ def test_readme_is_short_and_its_links_lead_somewhere():
     assert len(text.splitlines()) <= 150
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md"])
+def test_files_that_a_page_names_exist(page):
+    """Full paths, paths below ptd_ext/ and python_tests/, or the names of files there."""
+    named = set(re.findall(r"[\w/.]+\.(?:py|csv|toml|md)\b", (ROOT / page).read_text()))
+    known = {path.name for path in (ROOT / "python_tests").rglob("*.py")}
+    roots = [ROOT, ROOT / "ptd_ext", ROOT / "python_tests"]
+    examples = {"python_tests/a/b/test_c.py", "ptd_ext/a/b/c.py", "_fake.py"}
+    examples |= {"labels.csv", "settings.toml"}
+    lost = {
+        name for name in named - examples - known if not any((r / name).exists() for r in roots)
+    }
+    assert lost == set()

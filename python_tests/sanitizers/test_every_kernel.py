@@ -6,7 +6,7 @@ from cases import assert_same, make_inputs
 
 import ptd_ext
 from ptd_ext.ops import reference
-from ptd_ext.transition._simplex_least_squares import _in_chunks
+from ptd_ext.reference import simplex_least_squares as interior_point
 
 # T(x) in registers, in tiles and by matrix products; with many zeros, whose signs are tabulated.
 SIZES = [(4001, 7, 3), (701, 37, 5)]
@@ -89,4 +89,4 @@ def test_least_squares(columns):
     basis = torch.rand(columns, 5, 9, generator=g, dtype=torch.float64)
     gram, right = basis @ basis.mT, torch.rand(columns, 5, columns, generator=g).double()
     found = torch.ops.ptd_ext.simplex_least_squares(gram, right)
-    torch.testing.assert_close(found, _in_chunks(gram, right), rtol=0, atol=1e-7)
+    torch.testing.assert_close(found, interior_point(gram, right), rtol=0, atol=1e-7)

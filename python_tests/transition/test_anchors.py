@@ -85,8 +85,8 @@ def by_sorting(scores, ids, first, last):
 @pytest.mark.parametrize("steps", [1000, 20, 1])  # the fewer, the more ties
 @pytest.mark.parametrize("batch", [1, 7, 64, 5000])
 def test_larger_than_memory(steps, batch, monkeypatch, tmp_path):
-    """Whatever holds the posteriors, and however it is cut, the ranks are those of a sort."""
-    monkeypatch.setattr("ptd_ext.transition.posteriors._BATCH_NUMBERS", 3 * batch)
+    """Whatever holds the pred_probs, and however it is cut, the ranks are those of a sort."""
+    monkeypatch.setattr("ptd_ext.transition.pred_probs._BATCH_NUMBERS", 3 * batch)
     g = torch.Generator().manual_seed(steps)
     scores = ((torch.rand(1000, 3, generator=g) * steps).floor() + 1).double()
     scores = (scores / scores.sum(1, keepdim=True)).float()
@@ -98,46 +98,15 @@ def test_larger_than_memory(steps, batch, monkeypatch, tmp_path):
     for held in (scores, scores.numpy(), memory_map, loader, lambda: scores.split(batch)):
         found = ptd_ext.find_anchors(held, ids=ids)
         assert [each.tolist() for each in found.ids] == expected
-        matrix = ptd_ext.class_transition(held, found, ids=ids)
-        assert torch.equal(matrix, ptd_ext.class_transition(scores, found, ids=ids))
+        matrix = ptd_ext.class_transition(held, found, ids=ids).transition
+        assert torch.equal(matrix, ptd_ext.class_transition(scores, found, ids=ids).transition)
     wrong = scores.clone()
     wrong[800] *= 2
     for held in (wrong, lambda: wrong.split(batch)):
         with pytest.raises(ValueError, match=r"row 800 has minimum .* and sum 2"):
             ptd_ext.find_anchors(held)
-    with pytest.raises(ValueError, match=r"posteriors must have at least 2 classes; got 1"):
+    with pytest.raises(ValueError, match=r"pred_probs must have at least 2 classes; got 1"):
         ptd_ext.find_anchors(lambda: scores[:, :1].split(batch))
-
-
-def test_averaged_over_epochs():
-    epochs = [posterior(seed=seed) for seed in range(3)]
-    mean = torch.stack(epochs).double().mean(0)
-    expected = ptd_ext.find_anchors(mean)
-    for given in (epochs, tuple(epochs), torch.stack(epochs), np.stack(epochs)):
-        found = ptd_ext.find_anchors(given)
-        assert all(map(torch.equal, found.ids, expected.ids))
-    combined, ids = ptd_ext.combine_posteriors(epochs)
-    torch.testing.assert_close(combined, mean)
-    assert torch.equal(ids, torch.arange(1000))
-    torch.testing.assert_close(epochs[0], posterior(seed=0))  # inputs are not written
-
-
-def test_cross_fitted():
-    """Every sample scored by the network of another fold; folds come in any order."""
-    order = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
-    folds = [(part + 50, POSTERIOR[part]) for part in order.split(300)]
-    combined, ids = ptd_ext.combine_posteriors(folds)
-    assert torch.equal(ids, torch.arange(1000) + 50)
-    torch.testing.assert_close(combined, POSTERIOR.double())
-    expected = ptd_ext.find_anchors(POSTERIOR, ids=torch.arange(1000) + 50)
-    assert all(map(torch.equal, ptd_ext.find_anchors(folds).ids, expected.ids))
-    # ids choose and order; a sample scored twice gets the mean.
-    twice = [*folds, (torch.tensor([51]), torch.tensor([[1.0, 0, 0, 0]]))]
-    chosen, ids = ptd_ext.combine_posteriors(twice, ids=[60, 51])
-    assert ids.tolist() == [60, 51]
-    torch.testing.assert_close(chosen[0], POSTERIOR[10].double())
-    half = (POSTERIOR[1].double() + torch.tensor([1.0, 0, 0, 0])) / 2
-    torch.testing.assert_close(chosen[1], half)
 
 
 @pytest.mark.parametrize("rule", ["band", "percentile", "argmax"])
@@ -150,15 +119,15 @@ def test_few_samples(rule):
 
 def test_class_transition():
     anchors = ptd_ext.find_anchors(POSTERIOR, rule="argmax")
-    matrix = ptd_ext.class_transition(POSTERIOR, anchors)
+    matrix = ptd_ext.class_transition(POSTERIOR, anchors).transition
     torch.testing.assert_close(matrix, POSTERIOR[POSTERIOR.argmax(0)])
     ids = torch.arange(1000) * 2
     band = ptd_ext.find_anchors(POSTERIOR, ids=ids)
-    matrix = ptd_ext.class_transition(POSTERIOR, band, ids=ids)
+    matrix = ptd_ext.class_transition(POSTERIOR, band, ids=ids).transition
     torch.testing.assert_close(matrix[3], POSTERIOR[band[3] // 2].mean(0))
     torch.testing.assert_close(matrix.sum(1), torch.ones(4))
     lists = [ids.tolist() for ids in band.ids]
-    assert torch.equal(ptd_ext.class_transition(POSTERIOR, lists, ids=ids), matrix)
+    assert torch.equal(ptd_ext.class_transition(POSTERIOR, lists, ids=ids).transition, matrix)
 
 
 def test_class_transition_of_clean_anchors_is_exact():
@@ -167,24 +136,24 @@ def test_class_transition_of_clean_anchors_is_exact():
     mixed = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0)).softmax(1)
     clean = torch.where(torch.arange(3000)[:, None] < 300, torch.eye(3)[labels], mixed)
     found = ptd_ext.find_anchors(clean @ truth, rule="argmax", count=50)
-    torch.testing.assert_close(ptd_ext.class_transition(clean @ truth, found), truth)
+    torch.testing.assert_close(ptd_ext.class_transition(clean @ truth, found).transition, truth)
 
 
 @pytest.mark.parametrize(
     ("given", "options", "sentence"),
     [
-        (POSTERIOR[0], {}, r"posteriors must be \[N, C\]; got \[4\]"),
-        (POSTERIOR.log(), {}, r"posteriors must be probabilities, softmax\(logits\)"),
+        (POSTERIOR[0], {}, r"pred_probs must be \[N, C\]; got \[4\]"),
+        (POSTERIOR.log(), {}, r"pred_probs must be probabilities, softmax\(logits\)"),
         (POSTERIOR * 2, {}, "row 0 has minimum .* and sum 2"),
-        (POSTERIOR / 0, {}, r"posteriors must be finite; posteriors\[0, 0\] is inf"),
-        (POSTERIOR[:0], {}, "noisy_posterior must have at least one sample"),
-        ([], {}, "posteriors must not be an empty sequence"),
-        ([POSTERIOR, POSTERIOR[:5]], {}, r"one shape .*, \[1000, 4\]; number 1 is \[5, 4\]"),
-        (POSTERIOR[:, :1] * 0 + 1, {}, "posteriors must have at least 2 classes; got 1"),
+        (POSTERIOR / 0, {}, r"pred_probs must be finite; pred_probs\[0, 0\] is inf"),
+        (POSTERIOR[:0], {}, "pred_probs must have at least one sample"),
+        ([], {}, "pred_probs must not be an empty sequence"),
+        ([POSTERIOR, POSTERIOR[:5]], {}, r"the same shape .*; got \[1000, 4\], \[5, 4\]"),
+        (POSTERIOR[:, :1] * 0 + 1, {}, "pred_probs must have at least 2 classes; got 1"),
         (POSTERIOR, {"rule": "top"}, "rule must be .*; got 'top'"),
         (POSTERIOR, {"band": (99, 97)}, r"band must be two rising percentiles .*; got \(99, 97\)"),
         (POSTERIOR, {"band": (97, 101)}, "band must be two rising percentiles"),
-        (POSTERIOR, {"count": 0}, "count must be a whole number of at least 1; got 0"),
+        (POSTERIOR, {"count": 0}, "count must be an integer >= 1; got 0"),
         (POSTERIOR, {"rule": "percentile"}, 'count must be given with rule="percentile"'),
         (POSTERIOR, {"ids": [1, 2]}, r"ids must be \[1000\], one per sample; got \[2\]"),
     ],
@@ -199,20 +168,20 @@ def test_bad_anchors():
         ptd_ext.class_transition(POSTERIOR, [[0], [1]])
     with pytest.raises(ValueError, match="anchors must not be empty for any class; class 2 has"):
         ptd_ext.class_transition(POSTERIOR, [[0], [1], [], [2]])
-    sentence = r"anchors\[1\] must name samples in ids; 1 of 2 are not there, the first is 1000"
+    sentence = r"anchors must be in ids; 1 of 5 are missing, the first is 1000"
     with pytest.raises(ValueError, match=sentence):
         ptd_ext.class_transition(POSTERIOR, [[0], [1, 1000], [3], [2]])
-    with pytest.raises(TypeError, match=r"posteriors must be floating-point; got torch.int64"):
+    with pytest.raises(TypeError, match=r"pred_probs must be floating-point; got torch.int64"):
         ptd_ext.find_anchors(torch.ones(3, 3, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"count": 1.5}, r"count must be a whole number .*; got 1\.5"),
+        ({"count": 1.5}, r"count must be an integer .*; got 1\.5"),
         (
             {"rule": "percentile", "count": 10**12},
-            "count must be a whole number from 1 to 1048576; got 1000000000000",
+            "count must be an integer from 1 to 1048576; got 1000000000000",
         ),
         ({"band": (97,)}, r"band must be two rising percentiles from 0 to 100; got \(97,\)"),
     ],

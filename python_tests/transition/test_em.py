@@ -36,7 +36,7 @@ def test_no_wrong_label_is_likelier_than_the_right_one(hold):
 
 def train(em, x, noisy, epochs=6, seed=0):
     torch.manual_seed(seed)
-    network = nn.Linear(x.shape[1], em.classes)
+    network = nn.Linear(x.shape[1], em.n_classes)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
     for _ in range(epochs):
         for batch in torch.randperm(len(x)).split(100):
@@ -60,7 +60,7 @@ def test_fused_pass_equals_the_plain_one(prior, n):
     # A class that is hardly predicted makes the barrier count.
     logits[:, 2] -= 12
     shares = torch.tensor([0, 1, 2, 2, 3, 4, 4, 4, 0, 1])
-    em = ptd_ext.TransitionEM(shares, 0.3, classes=5, class_prior=prior, window=200)
+    em = ptd_ext.TransitionEM(shares, 0.3, n_classes=5, class_prior=prior, window=200)
     for step in range(12):
         old, before = em.transition, em.joint.clone()
         plain_barrier = ClassBarrier(shares.bincount() / 10, prior)
@@ -81,7 +81,7 @@ def test_fused_pass_equals_the_plain_one(prior, n):
 
 def test_gradient_is_that_of_the_value():
     logits, labels = batch(12, dtype=torch.float64)
-    em = ptd_ext.TransitionEM(labels, 0.3, classes=5).double().eval()
+    em = ptd_ext.TransitionEM(labels, 0.3, n_classes=5).double().eval()
     logits[:, 1] -= 9
     # The mean of a small batch is a running one, for which the gradient is not that of the value.
     logits, labels = logits.repeat(6, 1).requires_grad_(), labels.repeat(6)
@@ -104,7 +104,7 @@ class NoCopies(TorchDispatchMode):
 def test_a_step_does_not_wait_for_the_device(prior, n):
     """Tensors on the meta device have no values, so that code that reads one raises."""
     _, labels = batch(n)
-    options = {"classes": 5, "class_prior": prior}
+    options = {"n_classes": 5, "class_prior": prior}
     em = ptd_ext.TransitionEM(labels, 0.3, **options).to("meta")
     logits = torch.empty(n, 5, device="meta", requires_grad=True)
     labels = labels.to("meta")
@@ -148,7 +148,7 @@ def test_state_goes_on_to_the_same_bits():
 
 def test_evaluation_and_ignored_samples_do_not_count():
     logits, labels = batch()
-    em = ptd_ext.TransitionEM(labels, 0.3, classes=5)
+    em = ptd_ext.TransitionEM(labels, 0.3, n_classes=5)
     before = em.joint.clone()
     em.eval()(logits, labels)
     em.train()(logits, torch.full_like(labels, -100))
@@ -163,7 +163,7 @@ def test_evaluation_and_ignored_samples_do_not_count():
 def test_half_logits_and_a_class_without_labels():
     logits, labels = batch()
     labels = labels.clamp(max=3)
-    em = ptd_ext.TransitionEM(labels, 0.3, classes=5)
+    em = ptd_ext.TransitionEM(labels, 0.3, n_classes=5)
     z = logits.bfloat16().requires_grad_()
     em(z, labels).backward()
     assert z.grad.dtype == torch.bfloat16
@@ -184,22 +184,22 @@ def test_two_classes_one_sample():
     [
         ([0, 1, 2], 1.2, {}, "noise_rate must be from 0 to 1; got 1.2"),
         ([0, 1], 0.5, {}, "less than 0.5 for 2 classes"),
-        ([], 0.3, {"classes": 3}, "got none"),
-        ([0, 5], 0.3, {"classes": 3}, "labels must be 0 to 2; got 5"),
+        ([], 0.3, {"n_classes": 3}, "got none"),
+        ([0, 5], 0.3, {"n_classes": 3}, "labels must be 0 to 2; got 5"),
         ([0, 1, 2], 0.3, {"class_prior": "flat"}, 'None, "uniform" or'),
         ([0, 1, 2], 0.3, {"class_prior": torch.ones(3)}, "sum 1"),
         ([0, 1, 2], 0.3, {"class_prior": torch.ones(2)}, r"must be \[3\]"),
         ([0, 1, 2], 0.3, {"barrier": -1}, "barrier must be at least 0"),
         ([0, 1, 2], 0.3, {"base_share": 2}, "base_share must be from 0 to 1"),
         ([0, 1, 2], 0.3, {"base": torch.ones(2, 2)}, r"base must be \[3, 3\]"),
-        ([0, 1, 2], 0.3, {"window": 0}, "window must be a whole number of at least 1"),
+        ([0, 1, 2], 0.3, {"window": 0}, "window must be an integer >= 1"),
         (
             [0, 1, 2],
             0.3,
             {"window": float("nan")},
-            "window must be a whole number of at least 1; got nan",
+            "window must be an integer >= 1; got nan",
         ),
-        ([0, 1, 2**40], 0.3, {}, "classes must be at most 32,768; .*label is 1,099,511,627,776"),
+        ([0, 1, 2**40], 0.3, {}, "n_classes must be at most 32,768; .*label is 1,099,511,627,776"),
     ],
 )
 def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
@@ -214,7 +214,7 @@ def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
         (["a", "b"], {}, r"labels must be a tensor, .*; got \['a', 'b'\]"),
         ([0, 1, 2], {"base": "flat"}, "base must be a tensor, .*; got 'flat'"),
         ([0, 1, 2], {"noise_rate": "0.3"}, "noise_rate must be from 0 to 1; got '0.3'"),
-        ([0, 1, 2], {"classes": 3.5}, "classes must be a whole number of at least 0; got 3.5"),
+        ([0, 1, 2], {"n_classes": 3.5}, "n_classes must be an integer >= 0; got 3.5"),
     ],
 )
 def test_arguments_that_are_no_numbers(labels, options, sentence):
@@ -230,7 +230,7 @@ def test_bad_logits_get_a_sentence():
         em(torch.zeros(4, 3), [0, 1, 2, 0])
     with pytest.raises(ValueError, match=r"logits must be \[N, 3\]; got \[4, 2\]"):
         em(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64))
-    with pytest.raises(ValueError, match="at least one sample"):
+    with pytest.raises(ValueError, match="at least one row"):
         em(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
 
 

@@ -9,9 +9,9 @@ import torch
 from cases import each_device, simplex_projection
 
 import ptd_ext
-from ptd_ext.train.config.settings import Settings
+from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.transition._simplex_least_squares import simplex_least_squares
-from ptd_ext.transition.fit import RIDGE
+from ptd_ext.transition.fit import RIDGE, _chunks
 
 
 def dirichlet(g, concentration, *shape):
@@ -131,7 +131,7 @@ def solve_on(free, gram, right):
 def test_nothing_but_the_ridge():
     """A large ridge, or weights that say nothing, leave the class-dependent row."""
     weights, posterior, anchors, _ = planted(5, 4, 60, noise=0.05)
-    matrix = ptd_ext.class_transition(posterior, anchors)
+    matrix = ptd_ext.class_transition(posterior, anchors).transition
     strong = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=1e6)
     torch.testing.assert_close(strong.parts, matrix.expand(4, 5, 5), rtol=0, atol=1e-6)
     alike = torch.full_like(weights, 0.25)
@@ -143,7 +143,9 @@ def test_one_part_is_the_class_transition():
     _, posterior, anchors, _ = planted(5, 4, 60)
     ones = torch.ones(len(posterior), 1, dtype=torch.float64)
     fit = ptd_ext.fit_part_transitions(ones, posterior, anchors)
-    torch.testing.assert_close(fit.parts[0], ptd_ext.class_transition(posterior, anchors))
+    torch.testing.assert_close(
+        fit.parts[0], ptd_ext.class_transition(posterior, anchors).transition
+    )
 
 
 def test_ids_and_several_posteriors():
@@ -188,10 +190,10 @@ def test_the_losses_take_what_numpy_made():
     """float64 features and posteriors, as NumPy makes them, and a network's float32 logits."""
     g = torch.Generator().manual_seed(0)
     features = torch.rand(300, 6, generator=g, dtype=torch.float64).numpy()
-    posteriors = torch.randn(300, 4, generator=g, dtype=torch.float64).softmax(-1).numpy()
+    pred_probs = torch.randn(300, 4, generator=g, dtype=torch.float64).softmax(-1).numpy()
     weights = ptd_ext.SimplexNMF(3, random_state=0).fit_transform(features)
-    anchors = ptd_ext.find_anchors(posteriors, band=(80, 99))
-    parts = ptd_ext.fit_part_transitions(weights, posteriors, anchors).parts
+    anchors = ptd_ext.find_anchors(pred_probs, band=(80, 99))
+    parts = ptd_ext.fit_part_transitions(weights, pred_probs, anchors).parts
     logits = torch.zeros(300, 4, requires_grad=True)
     labels = torch.arange(300) % 4
     loss = ptd_ext.forward_loss(logits, labels, torch.as_tensor(weights), parts, validate=True)
@@ -303,9 +305,9 @@ def test_bad_arguments():
         ({"weights": weights[0]}, r"weights must be \[N, R\]; got \[3\]"),
         ({"weights": weights * math.nan}, r"weights must be finite; weights\[0, 0\] is nan"),
         ({"anchors": anchors[:2]}, "anchors must be given for all 4 classes; got 2"),
-        ({"posteriors": posterior.log()}, "posteriors must be probabilities"),
+        ({"pred_probs": posterior.log()}, "pred_probs must be probabilities"),
     ):
-        arguments = {"weights": weights, "posteriors": posterior, "anchors": anchors} | changes
+        arguments = {"weights": weights, "pred_probs": posterior, "anchors": anchors} | changes
         with pytest.raises(ValueError, match=sentence):
             ptd_ext.fit_part_transitions(**arguments)
 
@@ -323,3 +325,18 @@ def test_anchors_that_all_have_the_same_weights():
         for label, rows in enumerate(anchors):
             mixed = (same[0] @ fit.parts[:, label].double()).float()
             torch.testing.assert_close(mixed, posterior[rows].mean(0), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [[2, 2, 2, 2, 2], [1, 9, 1, 1, 3], [30, 1, 1], [6], [3] * 7])
+def test_chunks_hold_all_classes_and_little_at_once(counts, monkeypatch):
+    limit = 6 * len(counts)  # numbers: of two classes with three anchors each
+    monkeypatch.setattr("ptd_ext.transition.fit._NUMBERS", limit)
+    chunks = list(_chunks(counts, len(counts)))
+    assert [label for chunk in chunks for label in range(len(counts))[chunk]] == [
+        *range(len(counts))
+    ]
+    sizes = [(chunk.stop - chunk.start, max(counts[chunk])) for chunk in chunks]
+    assert all(n == 1 or n * most * len(counts) <= limit for n, most in sizes)
+    # No chunk could take the next class, too.
+    for (n, most), after in zip(sizes, chunks[1:], strict=False):
+        assert max(most, counts[after.start]) * (n + 1) * len(counts) > limit

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import ptd_ext
-from ptd_ext.transition.learned_parts import _covariance_directions, _principal
+from ptd_ext.transition.learned_parts import _covariance_directions, _held_out, _principal
 
 
 def varying_noise(samples=6000, classes=3, seed=0):
@@ -27,7 +27,7 @@ def test_finds_noise_that_depends_on_the_sample():
     assert not fit.kept_start
     assert fit.gain > 5 * fit.gain_error > 0
     assert abs(fit.noise_rate - 0.4) < 0.05
-    matrix = fit.transition().matrix(features)
+    matrix = fit.part_transition().transition(features)
     torch.testing.assert_close(matrix.sum(-1), torch.ones(len(features), 3))
     assert matrix[up, 0, 1].mean() > 0.3
     assert matrix[~up, 0, 1].mean() < 0.1
@@ -40,12 +40,12 @@ def test_keeps_the_start_where_nothing_varies():
     clean = posterior.argmax(1)
     noisy = torch.multinomial(average[clean], 1, generator=g)[:, 0]
     fit = ptd_ext.fit_learned_parts(
-        features, posterior, noisy, transition=average, min_gain=2.0, components=4
+        features, posterior, noisy, transition=average, min_gain=2.0, n_components=4
     )
     assert fit.kept_start
     assert torch.equal(fit.parts, average[None])
     assert torch.equal(fit.weights, torch.ones(1500, 1))
-    assert torch.equal(fit.transition().matrix(features[:5]), average.expand(5, 3, 3))
+    assert torch.equal(fit.part_transition().transition(features[:5]), average.expand(5, 3, 3))
     assert "one matrix" in str(fit.summary())
 
 
@@ -53,11 +53,11 @@ def test_start_is_estimated_and_the_seed_decides():
     features, posterior, noisy, average, _ = varying_noise(3000)
     mask = torch.arange(3000) % 10 == 0
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=mask, epochs=1)
+        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=mask, max_epochs=1)
         for _ in range(2)
     ]
     assert torch.equal(runs[0].parts, runs[1].parts)
-    fit = ptd_ext.fit_learned_parts(features, posterior, noisy, min_gain=1e9, epochs=1)
+    fit = ptd_ext.fit_learned_parts(features, posterior, noisy, min_gain=1e9, max_epochs=1)
     assert fit.kept_start
     assert (fit.parts[0] - average).abs().max() < 0.06
 
@@ -66,10 +66,10 @@ def test_saved_parts_give_new_samples_their_weights(tmp_path):
     features, posterior, noisy, average, _ = varying_noise(2000)
     fit = ptd_ext.fit_learned_parts(features, posterior, noisy, transition=average, n_parts=3)
     path = tmp_path / "learned.safetensors"
-    fit.transition(data="made").save(path)
+    fit.part_transition(data="made").save(path)
     learned = ptd_ext.PartTransition.load(path)
     assert learned.about == {"data": "made"}
-    assert repr(learned) == "PartTransition(parts=3, classes=3, features=6)"
+    assert repr(learned) == "PartTransition(n_parts=3, n_classes=3, n_features=6)"
     torch.testing.assert_close(learned.weights(features), fit.weights)
     new = torch.randn(5, 6) + 5
     weights = learned.to(torch.float64).weights(new.double())
@@ -83,7 +83,7 @@ def test_saved_parts_give_new_samples_their_weights(tmp_path):
 def test_few_samples_two_classes_and_constant_features(samples):
     labels = torch.arange(samples) % 2
     posterior = torch.full((samples, 2), 0.5)
-    fit = ptd_ext.fit_learned_parts(torch.ones(samples, 3), posterior, labels, epochs=2)
+    fit = ptd_ext.fit_learned_parts(torch.ones(samples, 3), posterior, labels, max_epochs=2)
     assert fit.parts.isfinite().all()
     assert fit.weights.isfinite().all()
 
@@ -101,7 +101,7 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         ((FEATURES[:9], POSTERIOR, LABELS), {}, "same samples; got 9, 20 and 20"),
         ((FEATURES, POSTERIOR * 2, LABELS), {}, "must be probabilities"),
         ((FEATURES[:1], POSTERIOR[:1], LABELS[:1]), {}, "at least 2 samples"),
-        ((FEATURES, POSTERIOR, LABELS), {"n_parts": 0}, "n_parts must be a whole number from 1"),
+        ((FEATURES, POSTERIOR, LABELS), {"n_parts": 0}, "n_parts must be an integer from 1"),
         (
             (FEATURES[:, :0], POSTERIOR, LABELS),
             {},
@@ -112,32 +112,32 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         (
             (FEATURES, POSTERIOR, LABELS),
             {"n_parts": 1.5},
-            "n_parts must be a whole number from 1 to 256; got 1.5",
+            "n_parts must be an integer from 1 to 256; got 1.5",
         ),
         (
             (FEATURES, POSTERIOR, LABELS),
             {"n_parts": 10**9},
-            "n_parts must be a whole number from 1 to 256; got 1000",
+            "n_parts must be an integer from 1 to 256; got 1000",
         ),
         (
             (FEATURES, POSTERIOR, LABELS),
             {"batch_size": 0},
-            "batch_size must be a whole number of at least 1; got 0",
+            "batch_size must be an integer >= 1; got 0",
         ),
         (
             (FEATURES, POSTERIOR, LABELS),
             {"patience": 0},
-            "patience must be a whole number of at least 1; got 0",
+            "patience must be an integer >= 1; got 0",
         ),
         (
             (FEATURES, POSTERIOR, LABELS),
-            {"epochs": "3"},
-            "epochs must be a whole number of at least 1; got '3'",
+            {"max_epochs": "3"},
+            "max_epochs must be an integer >= 1; got '3'",
         ),
         (
             (FEATURES, POSTERIOR, LABELS),
             {"random_state": 2**70},
-            "random_state must be a whole number from 0 to",
+            "random_state must be an integer from 0 to",
         ),
         ((FEATURES, POSTERIOR, LABELS), {"gate_penalty": NAN_}, "gate_penalty must be at least 0"),
         ((FEATURES, POSTERIOR, LABELS), {"lr": torch.inf}, "lr must be at least 0 and finite; got"),
@@ -149,7 +149,7 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         ),
         ((FEATURES, POSTERIOR, LABELS), {"held_out": 1.0}, "share between 0 and 1"),
         ((FEATURES, POSTERIOR, LABELS), {"held_out": torch.ones(20)}, "bool mask"),
-        ((FEATURES, POSTERIOR, LABELS), {"held_out": LABELS > 5}, "samples to judge by"),
+        ((FEATURES, POSTERIOR, LABELS), {"held_out": LABELS > 5}, "samples to evaluate on"),
         ((FEATURES, POSTERIOR, LABELS), {"transition": torch.eye(4)}, r"\[3, 3\]"),
         ((FEATURES, POSTERIOR, LABELS), {"transition": torch.ones(3, 3)}, "with sum 1"),
     ],
@@ -169,7 +169,7 @@ def test_gate_is_penalised_unless_told_otherwise():
     features, posterior, noisy, average, _ = varying_noise(3000)
     sizes = [
         ptd_ext.fit_learned_parts(
-            features, posterior, noisy, transition=average, n_parts=4, epochs=9, **penalty
+            features, posterior, noisy, transition=average, n_parts=4, max_epochs=9, **penalty
         ).gate.weight.norm()
         for penalty in ({}, {"gate_penalty": 1e-4}, {"gate_penalty": 0.0}, {"gate_penalty": 0.1})
     ]
@@ -193,7 +193,7 @@ def test_mask_and_numbers_of_numpy():
 def test_features_of_an_odd_size_count_like_others(scale):
     features, posterior, noisy, average, _ = varying_noise(3000)
     fits = [
-        ptd_ext.fit_learned_parts(x, posterior, noisy, transition=average, n_parts=4, epochs=9)
+        ptd_ext.fit_learned_parts(x, posterior, noisy, transition=average, n_parts=4, max_epochs=9)
         for x in (features.double(), scale * features.double())
     ]
     assert not fits[0].kept_start
@@ -212,35 +212,24 @@ def test_an_infinite_gain_keeps_the_start():
     assert runs[1].kept_start
 
 
-def test_gate_is_checked():
-    gate = ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.zeros(4))
-    parts = torch.eye(3).expand(2, 3, 3)
-    with pytest.raises(ValueError, match="gate must give weights of 3 parts; it gives 2"):
-        ptd_ext.PartTransition(torch.eye(3).expand(3, 3, 3), gate=gate)
-    with pytest.raises(ValueError, match="a basis or a gate, not both"):
-        ptd_ext.PartTransition(parts, torch.zeros(2, 4), gate=gate)
-    with pytest.raises(ValueError, match=r"features must be \[N, 4\]; got \[1, 5\]"):
-        ptd_ext.PartTransition(parts, gate=gate).weights(torch.zeros(1, 5))
-    with pytest.raises(ValueError, match=r"gate bias must be \[2\]; got \[3\]"):
-        ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(3), torch.zeros(4))
-    with pytest.raises(ValueError, match="gate centre must be finite"):
-        ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.full((4,), torch.inf))
-
-
 def test_file_with_half_a_gate_is_rejected(tmp_path):
     from ptd_ext.utils import tensor_files
 
     path = tmp_path / "half.safetensors"
     tensors = {"parts": torch.eye(3).repeat(2, 1, 1), "gate_bias": torch.zeros(2)}
     tensor_files.write(path, "a part transition", tensors, {})
-    with pytest.raises(ValueError, match="its gate lacks weight and centre"):
+    with pytest.raises(ValueError, match=r"missing .* arguments: 'weight' and 'centre'"):
         ptd_ext.PartTransition.load(path)
 
 
 def test_the_start_of_a_class_with_next_to_no_mass_is_a_row_of_probabilities():
     posterior = torch.eye(3)[[0, 0]]
     fit = ptd_ext.fit_learned_parts(
-        torch.ones(2, 1), posterior, torch.zeros(2, dtype=torch.int64), epochs=1, min_gain=torch.inf
+        torch.ones(2, 1),
+        posterior,
+        torch.zeros(2, dtype=torch.int64),
+        max_epochs=1,
+        min_gain=torch.inf,
     )
     assert fit.kept_start
     torch.testing.assert_close(fit.parts.sum(-1), torch.ones(1, 3))
@@ -256,3 +245,10 @@ def test_principal_directions_of_wide_features():
     torch.testing.assert_close(scale[0], values.mean().rsqrt())
     along = (directions / scale * expected).sum(0).abs()
     torch.testing.assert_close(along, torch.ones_like(along))
+
+
+@pytest.mark.parametrize(
+    ("share", "count"), [(1e-9, 1), (0.1, 2), (0.5, 10), (0.97, 19), (1 - 1e-9, 19)]
+)
+def test_a_share_leaves_rows_to_fit_and_rows_to_evaluate_on(share, count):
+    assert _held_out(share, 20, torch.Generator().manual_seed(0)).sum() == count

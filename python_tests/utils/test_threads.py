@@ -5,9 +5,9 @@ import torch
 from training_cases import CPU, quick_settings, write_clusters
 
 import ptd_ext
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.experiments.datasets.problem import load_problem
+from ptd_ext.experiments.run.experiment import train
 from ptd_ext.utils import threads
 
 
@@ -32,6 +32,14 @@ def test_threads_for(four_threads):
     assert [threads.threads_for(work) for work in (0, 1e3, 3e7, 6e7, 1e12)] == [1, 1, 1, 3, 4]
     torch.set_num_threads(2)  # the caller's word is final
     assert threads.threads_for(1e12) == 2
+
+
+@pytest.mark.parametrize(("cores", "most"), [(None, 256), (2, 256), (100, 400)])
+def test_more_threads_than_a_process_can_start(monkeypatch, cores, most):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    threads.check_threads("threads", most)
+    with pytest.raises(ValueError, match=f"threads must be at most {most} on this machine"):
+        threads.check_threads("threads", most + 1)
 
 
 def test_using_restores_after_errors(four_threads):
@@ -76,7 +84,7 @@ def test_training(four_threads, used, tmp_path):
     small = quick_settings(data, "CE", threads=0, epochs=1)
     large = small.replace(batch_size=100_000)
     problem = load_problem(small)
-    trainers = [Trainer(each, problem, CPU.device) for each in (small, large)]
+    trainers = [Trainer(each, problem.data, CPU.device) for each in (small, large)]
     assert [each.worthwhile_threads() for each in trainers] == [1, 4]
     train(small, tmp_path / "small", CPU)
     assert used == [1, 4]

@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine.optim import Schedule, skip_unless
-from ptd_ext.train.engine.state import StageOutputs
-from ptd_ext.train.methods.base import Batch, Stage
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.optim import Schedule, skip_unless
+from ptd_ext.engine.stage.stage import Batch, Stage
+from ptd_ext.engine.stage.state import StageOutputs
 
 
 def stub_run(labels: Tensor, classes: int) -> SimpleNamespace:
     """The part of a trainer that stages use."""
-    problem = SimpleNamespace(train_size=len(labels), classes=classes, train_labels=labels)
-    return SimpleNamespace(problem=problem, outputs=StageOutputs(), device=labels.device)
+    data = SimpleNamespace(train_size=len(labels), n_classes=classes, train_labels=labels)
+    return SimpleNamespace(data=data, outputs=StageOutputs(), device=labels.device)
 
 
 def begun(stage: Stage, labels: Tensor, classes: int) -> Stage:

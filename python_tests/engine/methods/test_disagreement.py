@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from train.methods.method_cases import (
+from engine.methods.method_cases import (
     Trained,
     assert_never_waits,
     batch_of,
@@ -17,10 +17,10 @@ from train.methods.method_cases import (
     same,
 )
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine.optim import Schedule
-from ptd_ext.train.methods.disagreement import CoTeachingPlus, Decoupling
-from ptd_ext.train.methods.small_loss import CoTeaching
+from ptd_ext.engine.methods.disagreement import CoTeachingPlus, Decoupling
+from ptd_ext.engine.methods.small_loss import CoTeaching
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.optim import Schedule
 
 
 def disputed_rows(logits):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from train.methods.method_cases import (
+from engine.methods.method_cases import (
     Trained,
     assert_never_waits,
     batch_of,
@@ -17,8 +17,8 @@ from train.methods.method_cases import (
     same,
 )
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.methods.dmi import FLOOR, DeterminantInformation, determinant
+from ptd_ext.engine.methods.dmi import FLOOR, DeterminantInformation, determinant
+from ptd_ext.engine.settings.settings import Settings
 
 # Rows are multiples of 1/10: ten copies of a sample can carry exactly these shares of labels.
 TENTHS = np.array([[7, 2, 1], [0, 6, 4], [3, 0, 7]])
@@ -42,11 +42,20 @@ def test_the_loss_is_that_of_numpys_determinant(samples, classes, per_sample):
     size = numpy_determinant(z, labels, per_sample)
     found = determinant(z, labels, per_sample=per_sample)
     assert found.item() == pytest.approx(size, rel=1e-9, abs=0)
-    stage = begun(DeterminantInformation(Settings(), per_sample=per_sample), labels, classes)
+    stage = begun(DeterminantInformation(Settings(dmi_per_sample=per_sample)), labels, classes)
     (loss,) = stage.losses(batch_of(labels), [z])
     assert loss.item() == pytest.approx(-math.log(size + 1e-3), rel=1e-9)
     assert all(stage.updates())
     assert stage.figures()["log_det"] == pytest.approx(math.log(size))
+
+
+def test_the_determinant_is_of_sums_by_default():
+    _, (z,) = random_batch(3, 9, 3)
+    labels = torch.arange(9) % 3
+    stage = begun(DeterminantInformation(Settings()), labels, 3)
+    (loss,) = stage.losses(batch_of(labels), [z])
+    size = numpy_determinant(z, labels, per_sample=False)
+    assert loss.item() == pytest.approx(-math.log(size + 1e-3), rel=1e-9)
 
 
 @pytest.mark.parametrize("per_sample", [True, False])
@@ -54,7 +63,7 @@ def test_the_loss_is_that_of_numpys_determinant(samples, classes, per_sample):
 def test_the_gradient_is_that_of_differences(samples, classes, per_sample):
     _, (z,) = random_batch(3, samples, classes)
     labels = torch.arange(samples) % classes
-    stage = begun(DeterminantInformation(Settings(), per_sample=per_sample), labels, classes)
+    stage = begun(DeterminantInformation(Settings(dmi_per_sample=per_sample)), labels, classes)
     assert torch.autograd.gradcheck(lambda z: stage.losses(batch_of(labels), [z])[0], z)
 
 
@@ -87,14 +96,14 @@ def test_renamed_classes_have_the_same_loss():
     _, (z,) = random_batch(0, 30, 4)
     labels = torch.arange(30) % 4
     renamed = torch.tensor([2, 0, 3, 1])[labels]
-    stage = begun(DeterminantInformation(Settings()), labels, 4)
+    stage = begun(DeterminantInformation(Settings(dmi_per_sample=True)), labels, 4)
     losses = [stage.losses(batch_of(y), [z])[0].item() for y in (labels, renamed)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
 def test_informative_predictions_have_a_smaller_loss():
     labels = torch.arange(30) % 3
-    stage = begun(DeterminantInformation(Settings()), labels, 3)
+    stage = begun(DeterminantInformation(Settings(dmi_per_sample=True)), labels, 3)
     right = F.one_hot(labels, 3).float()
     losses = [stage.losses(batch_of(labels), [s * right])[0].item() for s in (5.0, 1.0, 0.0)]
     assert losses == sorted(losses)
@@ -107,7 +116,7 @@ def test_divided_by_the_batch_ten_classes_have_next_to_no_gradient():
     z = (3.0 * F.one_hot(labels, 10)).double().requires_grad_()
     sizes = {}
     for per_sample in (True, False):
-        stage = begun(DeterminantInformation(Settings(), per_sample=per_sample), labels, 10)
+        stage = begun(DeterminantInformation(Settings(dmi_per_sample=per_sample)), labels, 10)
         sizes[per_sample] = gradients(stage.losses(batch_of(labels), [z]), [z])[0].norm().item()
     assert sizes[False] > 0.1
     assert sizes[True] < 1e-6 * sizes[False]
@@ -117,7 +126,7 @@ def test_divided_by_the_batch_ten_classes_have_next_to_no_gradient():
 def test_a_missing_class_gives_a_finite_loss_without_a_gradient(dtype):
     labels = torch.arange(20) % 3
     z = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
-    stage = begun(DeterminantInformation(Settings()), labels, 4)
+    stage = begun(DeterminantInformation(Settings(dmi_per_sample=True)), labels, 4)
     (loss,) = stage.losses(batch_of(labels), [z])
     assert loss.item() == pytest.approx(-math.log(FLOOR))
     assert loss.dtype == torch.float32
@@ -129,7 +138,11 @@ def test_a_missing_class_gives_a_finite_loss_without_a_gradient(dtype):
 def test_a_batch_smaller_than_the_classes_is_dropped(samples):
     labels = torch.arange(8) % 4
     inputs = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
-    stage = begun(DeterminantInformation(Settings(dmi_lr=0.1, weight_decay=0.1)), labels, 4)
+    stage = begun(
+        DeterminantInformation(Settings(dmi_per_sample=True, dmi_lr=0.1, weight_decay=0.1)),
+        labels,
+        4,
+    )
     trained = Trained(stage, stage.schedule, 5, 4)
     for _ in range(2):
         trained.step(inputs, batch_of(labels))
@@ -146,9 +159,9 @@ def test_a_batch_smaller_than_the_classes_is_dropped(samples):
 
 def test_figures_are_of_the_epoch_also_after_a_resume():
     labels, (z,) = random_batch(3, 30, 3)
-    stage = begun(DeterminantInformation(Settings()), labels, 3)
+    stage = begun(DeterminantInformation(Settings(dmi_per_sample=True)), labels, 3)
     stage.losses(batch_of(labels[:15]), [z[:15]])
-    resumed = begun(DeterminantInformation(Settings()), labels, 3)
+    resumed = begun(DeterminantInformation(Settings(dmi_per_sample=True)), labels, 3)
     resumed.load_state_dict(copy.deepcopy(stage.state_dict()))
     resumed.losses(batch_of(labels[15:]), [z[15:]])
     halves = [numpy_determinant(z[part], labels[part], True) for part in (slice(15), slice(15, 30))]

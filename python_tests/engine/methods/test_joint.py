@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from train.methods.method_cases import (
+from engine.methods.method_cases import (
     Trained,
     assert_never_waits,
     batch_of,
@@ -16,8 +16,8 @@ from train.methods.method_cases import (
     stub_run,
 )
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.methods.joint import JointFinal, JointLabels, joint_loss
+from ptd_ext.engine.methods.joint import JointFinal, JointLabels, joint_loss
+from ptd_ext.engine.settings.settings import Settings
 
 
 def loop_loss(logits, soft, alpha, beta):

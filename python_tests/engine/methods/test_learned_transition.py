@@ -6,14 +6,18 @@ import pytest
 import torch
 from training_cases import CPU, quick_settings, write_clusters
 
-from ptd_ext import PartTransition, fit_learned_parts
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.methods.learned_transition import _without_vanished
+from ptd_ext import TrainedRun, fit_learned_parts
+from ptd_ext.engine.methods.learned_transition import _without_vanished
+from ptd_ext.experiments.run.experiment import train
 
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory):
     return write_clusters(tmp_path_factory.mktemp("data") / "clusters.npz")
+
+
+def learned_by(folder):
+    return TrainedRun.load(folder).model.members[0].part_transition
 
 
 @pytest.mark.parametrize(
@@ -34,10 +38,10 @@ def test_one_matrix(clusters, tmp_path, capsys, method, changes):
     said = capsys.readouterr().out
     assert "of labels wrong, diagonal" in said
     assert ("noise rate held while counting" in said) == (method == "EM-F")
-    learned = PartTransition.load(tmp_path / "run" / "transition.safetensors")
+    learned = learned_by(tmp_path / "run")
     matrix = learned.parts[0]
     assert learned.n_parts == 1
-    torch.testing.assert_close(matrix.sum(1), torch.ones(4))
+    torch.testing.assert_close(matrix.sum(1), torch.ones(4, dtype=matrix.dtype))
     # Pairwise noise: the next class is the likeliest wrong one.
     assert (matrix.clone().fill_diagonal_(0).argmax(1) == torch.tensor([1, 2, 3, 0])).all()
 
@@ -47,9 +51,9 @@ def test_learned_parts(clusters, tmp_path, capsys, method):
     settings = quick_settings(clusters, method, noise="instance", rate=0.4, epochs=6)
     train(settings, tmp_path / "run", CPU)
     assert "held-out noisy labels gain" in capsys.readouterr().out
-    learned = PartTransition.load(tmp_path / "run" / "transition.safetensors")
-    assert learned.features == 128
-    assert learned.weights(torch.randn(3, 128)).shape == (3, learned.n_parts)
+    learned = learned_by(tmp_path / "run")
+    assert learned.n_features == 128
+    assert learned.weights(torch.randn(3, 128).double()).shape == (3, learned.n_parts)
     rows = list(csv.DictReader((tmp_path / "run" / "labels.csv").open()))
     # The test part, whose labels no noise was put on, is not judged.
     assert [int(row["id"]) for row in rows] == list(range(700))

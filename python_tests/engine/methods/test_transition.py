@@ -7,13 +7,14 @@ import torch
 from torch.nn import functional as F
 from training_cases import CPU, quick_settings, write_clusters
 
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.state import StageOutputs, TransitionEstimate
-from ptd_ext.train.engine.trainer import Trainer
-from ptd_ext.train.methods.base import Batch
-from ptd_ext.train.methods.registry import METHODS, stages_of
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.engine.methods.transition import TrainWithTransition
+from ptd_ext.engine.settings.settings import Settings
+from ptd_ext.engine.stage.stage import Batch
+from ptd_ext.engine.stage.state import StageOutputs, TransitionEstimate
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.experiments.datasets.problem import CleanReference, load_problem
+from ptd_ext.experiments.run.experiment import train
 
 N, C, R = 40, 5, 3
 
@@ -23,8 +24,8 @@ def run():
     generator = torch.Generator().manual_seed(0)
     weights = torch.rand(N, R, generator=generator, dtype=torch.float64).softmax(-1)
     parts = torch.randn(R, C, C, generator=generator, dtype=torch.float64).softmax(-1)
-    problem = SimpleNamespace(classes=C, train_size=N)
-    return SimpleNamespace(problem=problem, outputs=outputs_of(weights, parts))
+    data = SimpleNamespace(n_classes=C, train_size=N)
+    return SimpleNamespace(data=data, outputs=outputs_of(weights, parts))
 
 
 def outputs_of(weights, parts):
@@ -32,7 +33,7 @@ def outputs_of(weights, parts):
 
 
 def stage_of(method, run, index, **settings):
-    stage = stages_of(Settings(method=method, **settings))[index]
+    stage = METHODS[method].stages(Settings(**settings))[index]
     stage.begin(run)
     return stage.double()
 
@@ -95,7 +96,7 @@ def test_reweighting_weighs_cross_entropy_without_a_gradient_through_the_weight(
 def test_one_matrix_is_ptd_with_one_part(run, method):
     run.outputs = outputs_of(torch.ones(N, 1).double(), run.outputs.transition.parts[:1])
     batch, logits = batch_of()
-    (loss,) = stage_of(method, run, 1, parts=1).losses(batch, [logits])
+    (loss,) = stage_of(method, run, 1, n_parts=1).losses(batch, [logits])
     probability = noisy_probability(run, batch, logits)
     expected = -probability.log().mean()
     if method == "Reweight":
@@ -163,10 +164,12 @@ def test_the_slack_has_a_learning_rate_of_its_own(run):
     assert (stage.schedule.lr, schedule.lr) == (5e-7, 1e-4)
 
 
-@pytest.mark.parametrize(("rate", "start"), [(0.3, "best"), (0.4, "fresh"), (0.5, "fresh")])
-def test_the_network_starts_fresh_at_high_noise(rate, start):
-    assert stages_of(Settings(method="PTD-R", rate=rate))[1].start == start
-    assert stages_of(Settings(method="PTD-R", rate=rate, start="warm"))[1].start == "best"
+@pytest.mark.parametrize(
+    ("rate", "start"), [(0.3, "best"), (0.4, "fresh"), (0.5, "fresh"), (-1.0, "fresh")]
+)
+def test_the_network_starts_fresh_at_high_or_unknown_noise(rate, start):
+    assert TrainWithTransition(Settings(rate=rate), "reweight").start == start
+    assert TrainWithTransition(Settings(rate=rate, start="warm"), "reweight").start == "best"
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +184,10 @@ def test_the_transition_is_estimated_from_anchors(clusters):
         settings = quick_settings(
             clusters, method=method, rate=0.45, epochs=8, milestones=(6,), warm_up_epochs=8
         )
-        trainer = Trainer(settings, load_problem(settings), CPU.device)
-        accuracies[method] = trainer.train()["test_accuracy_last"]
+        problem = load_problem(settings)
+        trainer = Trainer(settings, problem.data, CPU.device, observer=CleanReference(problem))
+        trainer.train()
+        accuracies[method] = trainer.last.observed["test_accuracy"]
         if method != "CE":
             true = 0.55 * torch.eye(4) + 0.45 * torch.eye(4).roll(1, 1)
             found = trainer.outputs.transition
@@ -193,18 +198,18 @@ def test_the_transition_is_estimated_from_anchors(clusters):
 
 
 def test_the_optimiser_lives_through_the_epochs_of_a_stage(clusters, monkeypatch):
-    from ptd_ext.train.engine.optim import Schedule
+    from ptd_ext.engine.stage.optim import Schedule
 
     built, build = [], Schedule.build
     monkeypatch.setattr(Schedule, "build", lambda self, p: built.append(self) or build(self, p))
     settings = quick_settings(clusters, method="T-Revision")
-    Trainer(settings, load_problem(settings), CPU.device).train()
+    Trainer(settings, load_problem(settings).data, CPU.device).train()
     assert len(built) == 4  # warm-up, training, and network and ΔT in revision
 
 
 def test_validation_is_in_evaluation_mode(clusters):
     settings = quick_settings(clusters, method="CE")
-    trainer = Trainer(settings, load_problem(settings), CPU.device)
+    trainer = Trainer(settings, load_problem(settings).data, CPU.device)
     modes = []
 
     class Network(torch.nn.Module):
@@ -229,5 +234,3 @@ def test_all_methods_run_and_are_named(clusters, tmp_path):
     for method in METHODS:
         result = train(quick_settings(clusters, method=method), tmp_path / method, CPU)
         assert result["test_accuracy"] > 60, method
-    with pytest.raises(ValueError, match="method must be one of CE, Decoupling"):
-        stages_of(Settings(method="PTD"))

@@ -10,6 +10,7 @@ pytest.importorskip("tqdm")
 
 import ptd_ext
 from ptd_ext.cli import main
+from ptd_ext.engine.model.progress import bar_on_terminals, check_progress, over_folds
 
 RANDOM = np.random.default_rng(0)
 Y = RANDOM.integers(2, size=60)
@@ -59,8 +60,27 @@ def test_another_word_gets_a_sentence():
 def test_the_command_has_the_settings(tmp_path, capsys):
     np.savez(tmp_path / "own.npz", x=X, y=np.array(["no", "yes"])[Y])
     command = ["labels", str(tmp_path / "own.npz"), "--network", "linear", "--epochs", "2"]
-    main([*command, "--parts", "3", "--validation", "0.2", "--device", "cpu", "--verbose"])
+    main([*command, "--n-parts", "3", "--validation", "0.2", "--device", "cpu", "--verbose"])
     assert "held-out given-label" in capsys.readouterr().out
     assert "no" in (tmp_path / "own-labels" / "labels.csv").read_text()
     with pytest.raises(SystemExit):
         main([*command, "--verbose", "--quiet"])
+
+
+def test_values_of_progress():
+    for value in (True, False, "bar"):
+        check_progress(value)
+    for value in ("line", 1.5, None):
+        with pytest.raises(ValueError, match="progress must be"):
+            check_progress(value)
+
+
+def test_a_bar_where_somebody_sees_it(monkeypatch):
+    for terminal, expected in ((True, "bar"), (False, False)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        assert bar_on_terminals() == expected
+
+
+def test_folds_pass_through():
+    for progress in (True, False, "bar"):
+        assert list(over_folds(iter("abc"), 3, progress)) == ["a", "b", "c"]

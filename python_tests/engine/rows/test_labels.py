@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from ptd_ext.engine.rows.labels import as_ids, encode_labels
 from ptd_ext.label_issues.findings import judge
-from ptd_ext.label_issues.inputs.labels import as_ids, encode_labels
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,13 @@ def test_given_classes_set_the_order():
     ("labels", "sentence"),
     [
         ([1.0, 1.5], r"Unknown label type: continuous, such as 1.5 at row 1"),
-        (["a", None], r"holds no label at row 1"),
-        ([1.0, float("nan")], r"holds no label at row 1 \(it is nan"),
+        (["a", None], r"has a missing label at row 1"),
+        ([1.0, float("nan")], r"has a missing label at row 1 \(it is nan"),
         ([1.0, float("inf")], r"infinity at row 1"),
         (np.zeros((2, 2)), r"must be one label per row, \[N\]; got \[2, 2\]"),
         (np.array([1j]), r"Complex data not supported"),
+        ([1, 1j], r"Complex data not supported"),
+        (np.array(["a", np.complex64(1)], dtype=object), r"Complex data not supported"),
         (None, r"must hold a label for every row; got None"),
     ],
 )

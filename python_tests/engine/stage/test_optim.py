@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ptd_ext.train.engine.optim import Schedule, skip_unless
+from ptd_ext.engine.stage.optim import Schedule, skip_unless
 
 
 def rates(schedule, epochs):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from ptd_ext.train.engine import batch_norm
+from ptd_ext.engine.training import batch_norm
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (6, 5, 4), (3, 5, 4, 2)])

@@ -6,10 +6,10 @@ from training_cases import CPU, flags, quick_settings, quick_values, write_clust
 
 from ptd_ext import SimplexNMF
 from ptd_ext.cli import main
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.engine import train_step
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.engine.settings.settings import MAX_PARTS, Settings
+from ptd_ext.engine.training import train_step, trainer
+from ptd_ext.engine.training.feasibility import check_last_batch
+from ptd_ext.experiments.run.experiment import train
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +38,23 @@ def error_of(command, values, out, capsys):
 @pytest.mark.parametrize(
     ("method", "wrong", "sentence"),
     [
-        ("PTD-F", {"parts": 300}, "parts must be 1 to 256; got 300"),
-        ("PTD-F", {"anchor_band": (99, 97)}, "anchor_band must be two rising percentiles"),
-        ("PTD-F", {"anchor_band": (-1, 97)}, "from 0 to 100; got [-1.0, 97.0]"),
-        ("CE", {"late_beta1": 1.0}, "late_beta1 must be less than 1; got 1.0"),
-        ("CE", {"decay": -0.1}, "decay must not be negative; got -0.1"),
-        ("CE", {"decay_from": 1.5}, "decay_from must be 0 to 1; got 1.5"),
-        ("CE", {"seed": 2**64}, "seed must be 0 to"),
-        ("CE", {"forget_rate": -0.5}, "forget_rate must be 0 to 1, or -1 for the noise rate"),
-        ("Co-teaching", {"forget_rate": 1.0}, "forget_rate must leave something of a batch of 64"),
+        ("PTD-F", {"n_parts": 300}, "n_parts must be between 1 and 256; got 300"),
+        (
+            "PTD-F",
+            {"anchor_band": (99, 97)},
+            "anchor_band must be two percentiles from 0 to 100 in rising order",
+        ),
+        ("PTD-F", {"anchor_band": (-1, 97)}, "in rising order; got [-1.0, 97.0]"),
+        ("CE", {"late_beta1": 1.0}, "late_beta1 must be at least 0 and less than 1; got 1.0"),
+        ("CE", {"decay": -0.1}, "decay must be at least 0; got -0.1"),
+        ("CE", {"decay_from": 1.5}, "decay_from must be between 0 and 1; got 1.5"),
+        ("CE", {"seed": 2**64}, "seed must be between 0 and"),
+        ("CE", {"forget_rate": -0.5}, "forget_rate must be between 0 and 1, or -1; got -0.5"),
+        (
+            "Co-teaching",
+            {"forget_rate": 1.0},
+            "forget_rate must keep at least one sample of a batch of 64",
+        ),
         ("DMI", {"dmi_batch_size": 3}, "dmi_batch_size must be at least the number of classes, 4"),
         ("PTD-F", {"warm_up_cache": "/dev/null/cache"}, "warm_up_cache must be a folder"),
         ("CE", {"threads": 100000}, "threads must be at most"),
@@ -77,9 +85,12 @@ def test_compare_checks_all_methods_before_the_first_step(clusters, tmp_path, ca
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["digits", "--set", "parts=300"], "parts must be 1 to 256; got 300"),
-        (["ablation", "--dataset", "digits", "--parts", "300"], "parts must be 1 to 256"),
-        (["digits", "--threads-per-job", "100000"], "--threads-per-job must be at most"),
+        (["digits", "--n-parts", "300"], "n_parts must be between 1 and 256; got 300"),
+        (
+            ["ablation", "--dataset", "digits", "--n-parts", "300"],
+            "n_parts must be between 1 and 256",
+        ),
+        (["digits", "--threads", "100000"], "threads must be at most"),
     ],
 )
 def test_reproduce_checks_before_the_first_cell(tmp_path, capsys, arguments, sentence):
@@ -90,7 +101,7 @@ def test_reproduce_checks_before_the_first_cell(tmp_path, capsys, arguments, sen
 
 def test_the_most_parts_are_those_of_the_factorisation():
     x = torch.rand(8, 3)
-    Settings(parts=256)
+    Settings(n_parts=MAX_PARTS)
     SimplexNMF(256, max_iter=1).fit(x)
     with pytest.raises(ValueError, match="256"):
         SimplexNMF(257).fit(x)
@@ -108,9 +119,7 @@ class Normalising(torch.nn.Module):
 
 def test_a_last_batch_of_one_sample(clusters, tmp_path, monkeypatch, no_steps):
     """630 samples in batches of 37: the last has one, which has no variance."""
-    monkeypatch.setattr(
-        Trainer, "_network", lambda self, *_: Normalising(4, self.problem.sample_shape)
-    )
+    monkeypatch.setattr(trainer, "build_network", lambda *_: Normalising(4, torch.Size([8])))
     with pytest.raises(ValueError, match="batch_size must not leave a batch of 1 of the 630"):
         train(quick_settings(clusters, "CE", batch_size=37), tmp_path / "run", CPU)
 
@@ -149,3 +158,13 @@ def test_a_learning_rate_that_diverges(clusters, tmp_path, capsys, changes, sent
     assert sentence in said
     assert "this stage has 1e+30" in said
     assert not (tmp_path / "run" / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize(("samples", "sizes"), [(17, [8]), (17, [17, 16]), (5, [1])])
+def test_a_last_batch_of_one_is_tried_without_a_trace(samples, sizes):
+    network, one, state = Normalising(4, torch.Size([8])), torch.ones(1, 8), torch.get_rng_state()
+    with pytest.raises(ValueError, match=f"batch of 1 of the {samples} training samples: Normal"):
+        check_last_batch(network, one, samples, sizes)
+    check_last_batch(torch.nn.Dropout(), one, samples, sizes)
+    check_last_batch(network, one, samples, [size for size in range(2, 20) if samples % size != 1])
+    assert torch.equal(torch.get_rng_state(), state)

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from ptd_ext.train.engine.signals import StopSignals
+from ptd_ext.engine.training.signals import StopSignals
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 

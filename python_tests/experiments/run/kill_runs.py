@@ -27,26 +27,26 @@ from pathlib import Path
 import torch
 
 from ptd_ext.cli import main as ptd_ext_main
-from ptd_ext.train.config.settings import Settings
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.reproduce import workers
+from ptd_ext.experiments.datasets.problem import load_problem
+from ptd_ext.experiments.reproduce import pool
+from ptd_ext.experiments.settings import ExperimentSettings
 
 # Modules that a run imports late; an optimiser's first step imports torch._dynamo.
 ON_THE_WAY = (
     "jinja2",
     "matplotlib.backends.backend_agg",
     "pandas",
-    "ptd_ext.label_issues.command",
-    "ptd_ext.train.commands.compare",
-    "ptd_ext.train.commands.train",
-    "ptd_ext.train.reproduce.command",
+    "ptd_ext.cli.labels",
+    "ptd_ext.cli.compare",
+    "ptd_ext.cli.train",
+    "ptd_ext.cli.reproduce",
     "scipy.stats",
     "torch._dynamo",
 )
 # Files whose bytes must be the same.
 WHOLE = (
     *("labels.csv", "cleaned.csv", "report.html"),
-    *("transition.safetensors", "model.safetensors"),
+    *("labels.safetensors", "model.safetensors"),
 )
 IN_MEMORY = Path("/dev/shm")  # where waiting for the disk takes no time; a kill is the same
 TINY = {
@@ -54,19 +54,18 @@ TINY = {
     "epochs": 2,
     "warm_up_epochs": 2,
     "revision_epochs": 1,
-    "parts": 3,
+    "n_parts": 3,
     "batch_size": 32,
     "checkpoint_steps": 2,
 }
 FLAGS = [text for name, value in TINY.items() for text in (f"--{name.replace('_', '-')}", value)]
 SETTINGS = [*FLAGS, "--dataset", "digits", "--device", "cpu", "--threads", 1, "--no-progress"]
-SET = ["--set", "device=cpu", *(f"{name}={value}" for name, value in TINY.items())]
 COMMANDS = {
     "train": ["train", *SETTINGS, "--method", "PTD-R-V", "--against", "CE"],
     "compare": ["compare", *SETTINGS, "--methods", "CE", "PTD-F", "--seeds", 1],
     "reproduce": [
         *("reproduce", "digits", "--rates", 40, "--methods", "CE", "PTD-F", "PTD-R"),
-        *("--seeds", 1, "--jobs", 2, *SET),
+        *("--seeds", 1, "--jobs", 2, *FLAGS, "--device", "cpu"),
     ],
     "labels": [
         *("labels", "rows.csv", "--label", "kind", "--relabel", "--quiet"),
@@ -128,6 +127,7 @@ class ForkedProcess:
     def wait(self):
         while self.poll() is None:
             time.sleep(0.01)
+        return self.returncode
 
     def send_signal(self, number):
         os.kill(self.pid, number)
@@ -152,15 +152,13 @@ def contents(folder):
             raise AssertionError(f"{path} was left behind")
         if path.name in WHOLE:
             found[name] = path.read_bytes()
-        elif path.name in ("network.pt", "warm_up.pt"):
-            state = torch.load(path, weights_only=True)
-            found[name] = {key: tensor.tolist() for key, tensor in state.items()}
         elif path.name in ("result.json", "metrics.jsonl"):
             text = path.read_text(encoding="utf-8")
             records = [text] if path.name == "result.json" else text.splitlines()
             values = [json.loads(record) for record in records]
             for value in values:
                 value.pop("seconds")
+                value.pop("sha256", None)  # of settings.toml, which names the folder
             # Runs that share a warm-up may find that another has made it, and tell of none.
             shared = (folder / "warm_up").exists()
             found[name] = [v for v in values if not (shared and v.get("stage") == "warm up")]
@@ -269,10 +267,12 @@ class Races(Trials):
 
 
 def _children(process):
-    try:
-        return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
-    except OSError:
-        return []
+    """The children of all threads of a process."""
+    found = []
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
 
 
 def main():
@@ -286,8 +286,8 @@ def main():
     for module in ON_THE_WAY:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    load_problem(Settings(data_limit=100))  # imports what reads digits
-    workers.subprocess = type("Forking", (), {**vars(subprocess), "Popen": ForkedProcess})
+    load_problem(ExperimentSettings(data_limit=100))  # imports what reads digits
+    pool.subprocess = type("Forking", (), {**vars(subprocess), "Popen": ForkedProcess})
     for command in RACING if options.races else ():
         with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
             Races(command, Path(root), options.seed).run(options.races)

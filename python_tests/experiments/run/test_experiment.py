@@ -1,22 +1,18 @@
 """labels.csv and report.html of a run: every row of the caller's data, under its own id."""
 
 import csv
-import dataclasses
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from training_cases import CPU, quick_values
 
-from ptd_ext import load_run, pairwise_noise
+from ptd_ext import TrainedRun, pairwise_noise
 from ptd_ext.cli import main
+from ptd_ext.experiments.presets import resolve
+from ptd_ext.experiments.run.experiment import train
 from ptd_ext.label_issues.findings import COLUMNS
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.label_report import _few_rows_beat_chance
 
 pytest.importorskip("sklearn")
 
@@ -40,7 +36,7 @@ def own(tmp_path_factory):
     true = generator.integers(4, size=500)
     x = 3 * generator.standard_normal((4, 8))[true] + generator.standard_normal((500, 8))
     x = x * 10.0 ** np.arange(-3, 5) + 1000
-    given = pairwise_noise(torch.from_numpy(true), 0.3, seed=0).noisy_labels.numpy()
+    given = pairwise_noise(torch.from_numpy(true), 0.3, random_state=0).noisy_labels.numpy()
     ids = np.array([f"row-{n * 7919 % 500}" for n in range(500)])
     path = tmp_path_factory.mktemp("own") / "own.npz"
     np.savez(path, x=x, y=NAMES[given], ids=ids)
@@ -72,7 +68,7 @@ def test_every_row_is_judged_under_its_own_id(own, run):
 
 def test_the_run_is_loaded_as_it_was(own, run):
     _, x, true, _, _ = own
-    loaded = load_run(run)
+    loaded = TrainedRun.load(run)
     assert loaded.classes.tolist() == sorted(NAMES)
     assert (loaded.predict(x) == NAMES[true]).mean() > 0.95
     probabilities = loaded.predict_proba(x)
@@ -80,16 +76,15 @@ def test_the_run_is_loaded_as_it_was(own, run):
     matrices = loaded.transition(x)
     assert matrices.shape == (500, 4, 4)
     np.testing.assert_allclose(matrices.sum(2), 1, rtol=1e-5)
-    # P(Y = ȳ | x, ȳ) from prediction and T(x) is what labels.csv has.
-    codes = np.searchsorted(loaded.classes, loaded.label_issues.given_label)
-    n = np.arange(500)
-    joint = probabilities * matrices[n, :, codes]
-    quality = joint[n, codes] / joint.sum(1)
+    # The model judges the rows as labels.csv does.
+    given = loaded.label_issues.given_label
+    posterior = loaded.model.judge(x, given).posterior.numpy()
+    quality = posterior[np.arange(500), np.searchsorted(loaded.classes, given)]
     np.testing.assert_allclose(quality, loaded.label_issues.label_quality, atol=1e-4)
 
 
 def test_the_findings_are_loaded_as_they_were(run, tmp_path):
-    found = load_run(run).label_issues
+    found = TrainedRun.load(run).label_issues
     assert found.to_csv(tmp_path / "again.csv").read_bytes() == (run / "labels.csv").read_bytes()
     assert found.noise_rate.overall.low < found.noise_rate.overall.estimate
     assert found.trusted
@@ -113,9 +108,9 @@ def test_a_warm_up_at_chance_finds_nothing(tmp_path, capsys):
     out = tmp_path / "run"
     given = quick_values(path, "PTD-L", noise="none")
     train(resolve(given, {}), out, CPU)
-    assert "a model at chance says nothing" in capsys.readouterr().out
+    assert "no better than chance cannot judge" in capsys.readouterr().out
     assert {row["is_label_issue"] for row in read(out)} == {"False"}
-    assert not load_run(out).label_issues.trusted
+    assert not TrainedRun.load(out).label_issues.trusted
 
 
 def test_a_clean_test_part_is_called_clean_and_not_judged(own, tmp_path, capsys):
@@ -157,53 +152,7 @@ def test_images_of_a_folder_are_named_by_their_files(tmp_path):
         f"{c}/{n}.png" for c in ("dark", "light") for n in range(20)
     }
     assert all(row["id"].startswith(row["given_label"]) for row in rows)
-    loaded = load_run(tmp_path / "run")
+    loaded = TrainedRun.load(tmp_path / "run")
     assert loaded.settings.network == "lenet5"
     files = [tmp_path / "photos" / row["id"] for row in rows]
     assert loaded.predict(files).tolist() == [row["given_label"] for row in rows]
-
-
-@pytest.mark.parametrize(("curved", "network"), [(False, "linear"), (True, "mlp")])
-def test_the_simplest_network_that_does(tmp_path, capsys, curved, network):
-    generator = np.random.default_rng(0)
-    x = generator.standard_normal((600, 2))
-    y = (x[:, 0] * x[:, 1] > 0) if curved else x[:, 0] > 0
-    np.savez(tmp_path / "own.npz", x=x, y=(y ^ (generator.random(600) < 0.2)).astype(int))
-    command = ["train", "--dataset", "npz", "--data", str(tmp_path / "own.npz"), "--method", "CE"]
-    command += ["--epochs", "25", "--warm-up-epochs", "25", "--threads", "1", "--no-progress"]
-    main([*command, "--out", str(tmp_path / "run")])
-    assert f"{network} is taken" in capsys.readouterr().out
-    # A finished or stopped run goes on with its network, without another trial.
-    main([*command, "--out", str(tmp_path / "run"), "--resume"])
-    assert "is taken" not in capsys.readouterr().out
-
-
-class LeastSquares(torch.nn.Module):
-    """A network that has learned the labels of a problem as far as a linear one can."""
-
-    def __init__(self, problem, learned=True):
-        super().__init__()
-        rows = problem.train.fetch(torch.arange(len(problem.train)), CPU.device)
-        targets = torch.nn.functional.one_hot(problem.train_labels).float()
-        self.matrix = torch.linalg.lstsq(rows, targets).solution * learned
-
-    def forward(self, rows):
-        return rows, rows @ self.matrix
-
-
-def test_labels_of_a_small_table_that_follow_its_rows_are_not_at_chance(own):
-    """All rows tell, in the order of their labels; images and a network at chance do not."""
-    values = {"dataset": "npz", "data": str(own[0]), "network": "linear"}
-    problem = load_problem(resolve(values, {}))
-
-    def beat_chance(network=None, **changes):
-        changed = dataclasses.replace(problem, **changes)
-        network = network or LeastSquares(problem)
-        trainer = SimpleNamespace(problem=changed, device=CPU.device, best_network=lambda: network)
-        return _few_rows_beat_chance(trainer)
-
-    assert beat_chance()
-    assert not beat_chance(LeastSquares(problem, learned=False))
-    names = ("train_labels", "validation_labels")
-    assert not beat_chance(**{name: getattr(problem, name).flip(0) for name in names})
-    assert not beat_chance(sample_shape=torch.Size([1, 2, 4]))

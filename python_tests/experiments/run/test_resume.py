@@ -20,16 +20,15 @@ from training_cases import (
 )
 
 from ptd_ext.cli import main
-from ptd_ext.train.engine.experiment import train
+from ptd_ext.experiments.run.experiment import train
 
-# Kills itself with SIGKILL, which no code can soften: at the n-th step, or half-way through the
-# n-th checkpoint's bytes.
+# Kills itself with SIGKILL, which no code can soften: at the n-th step, or before the checksum of
+# the n-th checkpoint, whose contents are written.
 KILLED = """
 import os, signal, sys
-import torch
 from ptd_ext.cli import main
-from ptd_ext.train.engine import checkpoint
-from ptd_ext.train.engine import train_step
+from ptd_ext.engine.training import checkpoint
+from ptd_ext.engine.training import train_step
 
 where, count = sys.argv[1], int(sys.argv[2])
 calls = 0
@@ -39,17 +38,12 @@ def die_at(call):
         global calls
         calls += 1
         if calls == count:
-            if where == "write":
-                real_save(args[0], args[1])
-                args[1].flush()
-                os.truncate(args[1].name, os.path.getsize(args[1].name) // 2)
             os.kill(os.getpid(), signal.SIGKILL)
         return call(*args, **options)
     return wrapped
 
-real_save = torch.save
 if where == "write":
-    torch.save = die_at(torch.save)
+    checkpoint._checksum = die_at(checkpoint._checksum)
 else:
     train_step.TrainStep.step = die_at(train_step.TrainStep.step)
 main(["train", *sys.argv[3:]])
@@ -86,7 +80,7 @@ def test_sigkill(clusters, tmp_path, method, where, count):
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (broken / "result.json").exists()
     resumed = run_script(TRAIN, "--out", broken, "--resume", check=0)
-    assert "going on in stage" in resumed.stdout
+    assert "continuing in stage" in resumed.stdout
     assert outcome(broken) == outcome(whole)
 
 
@@ -119,8 +113,8 @@ def test_a_signal_stops_cleanly(clusters, tmp_path, number, code):
 def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(
     clusters, tmp_path, monkeypatch, method, count, place
 ):
-    from ptd_ext.train.engine import train_step
-    from ptd_ext.train.engine.signals import Stopped
+    from ptd_ext.engine.training import train_step
+    from ptd_ext.engine.training.signals import Stopped
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     settings = quick_settings(clusters, method=method)
@@ -145,9 +139,9 @@ def test_stopped_in_the_middle_of_an_epoch_is_bit_identical(
 
 def test_stopped_twice_and_at_the_very_end(clusters, tmp_path, monkeypatch):
     """Records, times and the last epoch's scores come through two stops, one after training."""
-    from ptd_ext.train.engine import trainer
-    from ptd_ext.train.engine.signals import Stopped
-    from ptd_ext.train.engine.trainer import Trainer
+    from ptd_ext.engine.model import fit
+    from ptd_ext.engine.training import trainer
+    from ptd_ext.engine.training.signals import Stopped
 
     better = trainer.better_model
     # The best epoch is the first one, and much is learned after it.
@@ -163,7 +157,7 @@ def test_stopped_twice_and_at_the_very_end(clusters, tmp_path, monkeypatch):
     state = torch.load(out / "checkpoint.pt", weights_only=True)
     assert (state["epoch"], state["step"]) == (2, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_result", lambda self: 1 / 0)
+        patch.setattr(fit, "_result", lambda trainer: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             train(settings, out, CPU, resume=True)
     before = torch.load(out / "checkpoint.pt", weights_only=True)["seconds"]
@@ -175,7 +169,7 @@ def test_stopped_twice_and_at_the_very_end(clusters, tmp_path, monkeypatch):
 
 def stop_at(monkeypatch, *counts):
     """SIGTERM in front of the steps of these numbers, each counted from the one before."""
-    from ptd_ext.train.engine import train_step
+    from ptd_ext.engine.training import train_step
 
     step, left = train_step.TrainStep.step, list(counts)
 
@@ -191,7 +185,7 @@ def stop_at(monkeypatch, *counts):
 
 
 def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
-    from ptd_ext.train.engine import train_step
+    from ptd_ext.engine.training import train_step
 
     settings = quick_settings(clusters, method="CE")
     first = train(settings, tmp_path / "run", CPU)
@@ -204,7 +198,7 @@ def test_a_finished_run_is_not_repeated(clusters, tmp_path, monkeypatch):
 @pytest.fixture
 def crashed(clusters, tmp_path, monkeypatch):
     """The folder of a run by cross entropy that crashed in its second epoch."""
-    from ptd_ext.train.engine import train_step
+    from ptd_ext.engine.training import train_step
 
     step, calls = train_step.TrainStep.step, []
 

@@ -11,9 +11,9 @@ import torch
 from training_cases import CPU, flags, outcome, quick_settings, quick_values, write_clusters
 
 from ptd_ext.cli import main
-from ptd_ext.train.engine import checkpoint, train_step
-from ptd_ext.train.engine import experiment as session
-from ptd_ext.train.engine.experiment import train
+from ptd_ext.engine.training import checkpoint, train_step
+from ptd_ext.experiments.run import experiment as session
+from ptd_ext.experiments.run.experiment import train
 from ptd_ext.utils import claimed_folders
 from ptd_ext.utils.atomic_files import NotWrittenError, atomic_file, remove_leftovers
 from ptd_ext.utils.claimed_folders import claim
@@ -69,8 +69,8 @@ def test_a_full_disk_in_a_checkpoint(clusters, tmp_path, small_disk, monkeypatch
             main(["train", *flags(values), "--out", str(out)])
     said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "could not be written, there is no room for it" in said
-    assert "make room, then go on" in said
+    assert "could not be written: the disk is full" in said
+    assert "free some space, then try again" in said
     assert "Traceback" not in said
     assert torch.load(out / "checkpoint.pt", weights_only=True)["epoch"] == 2
     assert not list(out.glob(".*.part"))
@@ -89,7 +89,7 @@ def test_a_disk_that_is_full_from_the_start(clusters, small_disk, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["train", *flags(quick_values(clusters, "CE")), "--out", str(out)])
     assert ended.value.code == 2
-    assert "no room for it" in capsys.readouterr().err
+    assert "the disk is full" in capsys.readouterr().err
     assert not out.exists()
 
 
@@ -138,7 +138,7 @@ def test_a_write_that_finds_no_room(tmp_path, monkeypatch, size):
     path = tmp_path / "checkpoint.pt"
     checkpoint.save(path, "me", {"x": torch.zeros(2000)})
     before = path.read_bytes()
-    no_room = pytest.raises(NotWrittenError, match="no room for it")
+    no_room = pytest.raises(NotWrittenError, match="the disk is full")
     with no_room_after(monkeypatch, size), no_room as caught:
         checkpoint.save(path, "me", {"x": torch.ones(2000)})
     assert str(path) in str(caught.value)
@@ -200,7 +200,7 @@ def test_results_that_cannot_be_written(clusters, small_disk, read_only, capsys)
     filler = fill(small_disk, leave=40_000)
     with pytest.raises(SystemExit, match="2"):
         main([*command, str(out)])
-    assert "report.html could not be written, there is no room" in capsys.readouterr().err
+    assert "report.html could not be written: the disk is full" in capsys.readouterr().err
     filler.unlink()
     main([*command, str(out)])
     assert sorted(os.listdir(out)) == ["labels.csv", "report.html"]
@@ -226,7 +226,7 @@ def test_a_device_is_not_replaced(tmp_path):
     """Renaming would put a file in its place, and a superuser may do so."""
     os.mkfifo(tmp_path / "pipe")
     with (
-        pytest.raises(NotWrittenError, match="pipe cannot be written: it is there, and it is not"),
+        pytest.raises(NotWrittenError, match="pipe cannot be written: it exists, but it is not"),
         atomic_file(tmp_path / "pipe"),
     ):
         pass
@@ -257,7 +257,7 @@ def test_a_claimed_folder_keeps_others_out(tmp_path):
         with claim(out, CPU.ranks):  # its own process
             pass
         claimed_folders._claimed.clear()
-        in_use = pytest.raises(ValueError, match="is in use: another process writes there")
+        in_use = pytest.raises(ValueError, match="is in use: another process writes to it")
         with in_use, claim(out, CPU.ranks):
             pass
         assert (out / ".lock").exists()
@@ -278,7 +278,7 @@ def test_the_loser_of_two_runs_deletes_nothing(clusters, tmp_path, capsys, monke
 
     monkeypatch.setattr(session, "_train", second_one)
     main(command)
-    assert "is in use: another process writes there" in capsys.readouterr().err
+    assert "is in use: another process writes to it" in capsys.readouterr().err
     assert {"given.toml", "settings.toml", "result.json"} <= set(os.listdir(out))
 
 

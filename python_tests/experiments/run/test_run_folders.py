@@ -1,5 +1,6 @@
 """Folders of runs: nothing in them is mixed up, overwritten or left behind."""
 
+import dataclasses
 import fcntl
 import json
 import signal
@@ -9,11 +10,11 @@ import torch
 from training_cases import CPU, flags, outcome, quick_settings, quick_values, write_clusters
 
 from ptd_ext.cli import main
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine import train_step
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.train.engine.signals import Stopped
-from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.engine.training import train_step, trainer
+from ptd_ext.engine.training.signals import Stopped
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.experiments.datasets.problem import load_problem
+from ptd_ext.experiments.run.experiment import train
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_a_comparison_goes_on_with_what_it_was_given(clusters, tmp_path, monkeyp
 def test_there_must_be_something_to_resume(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "--out", str(tmp_path), "--resume"])
-    assert "holds no run to go on with" in capsys.readouterr().err
+    assert "does not hold a run to continue" in capsys.readouterr().err
 
 
 def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(clusters, tmp_path, capsys):
@@ -86,7 +87,7 @@ def test_two_runs_cannot_share_a_folder(clusters, tmp_path):
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="another process writes there"):
+        with pytest.raises(ValueError, match="another process writes to it"):
             train(quick_settings(clusters, "CE"), tmp_path / "run", CPU)
     train(quick_settings(clusters, "CE"), tmp_path / "run", CPU)
 
@@ -154,7 +155,7 @@ class Dropping(torch.nn.Module):
 
 
 def test_layers_that_draw_are_seeded_and_resumed(clusters, tmp_path, monkeypatch):
-    monkeypatch.setattr(Trainer, "_network", _dropping)
+    monkeypatch.setattr(trainer, "build_network", _dropping)
     settings = quick_settings(clusters, "CE", epochs=2)
     for name in ("one", "two"):
         train(settings, tmp_path / name, CPU)
@@ -171,14 +172,10 @@ def test_layers_that_draw_are_seeded_and_resumed(clusters, tmp_path, monkeypatch
     assert outcome(tmp_path / "other")[2] != outcome(tmp_path / "one")[2]
 
 
-def _dropping(self, index, number, state):
-    torch_state = torch.get_rng_state()
-    torch.manual_seed(index)
-    network = Dropping(self.problem.classes, self.problem.sample_shape)
-    torch.set_rng_state(torch_state)
-    if state is not None:
-        network.load_state_dict(state)
-    return network
+def _dropping(settings, data, device, ranks, seed):
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        return Dropping(data.n_classes, data.sample_shape)
 
 
 def test_epochs_of_one_step_stop_too(clusters, tmp_path, monkeypatch):
@@ -199,12 +196,13 @@ def test_the_rate_of_noise_that_is_not_made_here(clusters, tmp_path):
     result = train(settings.replace(forget_rate=0.2), tmp_path / "run", CPU)
     assert result["rate"] is None
     problem = load_problem(quick_settings(clusters, "Co-teaching", rate=0.2))
-    problem.asked_rate = None
-    trainer = Trainer(quick_settings(clusters, "Co-teaching", rate=0.4), problem, CPU.device)
-    assert trainer.stages[0].settings.left_out == pytest.approx(problem.realised_rate)
+    problem = dataclasses.replace(problem, asked_rate=None)
+    settings = quick_settings(clusters, "Co-teaching", rate=0.4).for_training(problem.known_rate)
+    found = Trainer(settings, problem.data, CPU.device)
+    assert found.stages[0].settings.left_out == pytest.approx(problem.realised_rate)
 
 
 def test_results_are_json(clusters, tmp_path):
     result = train(quick_settings(clusters, "PTD-F-V"), tmp_path / "run", CPU)
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
-    assert (tmp_path / "run" / "warm_up.pt").exists()
+    assert (tmp_path / "run" / "model.safetensors").exists()

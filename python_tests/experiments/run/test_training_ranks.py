@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_cases import CPU, flags, quick_settings, quick_values, write_clusters
+from training_cases import CPU, flags, model_tensors, quick_settings, quick_values, write_clusters
 
-from ptd_ext.train.config.toml import write_config
-from ptd_ext.train.engine.experiment import train
-from ptd_ext.transition.model import PartTransition
+from ptd_ext.experiments.run.experiment import train
+from ptd_ext.experiments.toml import write_config
 
 pytestmark = pytest.mark.slow
 
@@ -50,12 +49,12 @@ def test_two_processes(clusters, tmp_path, method):
     results = [json.loads((folder / "result.json").read_text()) for folder in (one, two)]
     for name in ("test_accuracy", "validation_accuracy", "chosen_epoch"):
         assert results[0][name] == pytest.approx(results[1][name])
-    networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (one, two)]
+    networks = [model_tensors(folder) for folder in (one, two)]
     torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-4)
     if method == "PTD-R-V":
-        learned = [PartTransition.load(folder / "transition.safetensors") for folder in (one, two)]
-        assert learned[0].slack.abs().max() > 1e-4
-        torch.testing.assert_close(learned[0].slack, learned[1].slack, rtol=1e-2, atol=1e-5)
+        slack = [tensors["0.slack"] for tensors in networks]
+        assert slack[0].abs().max() > 1e-4
+        torch.testing.assert_close(slack[0], slack[1], rtol=1e-2, atol=1e-5)
 
 
 NORMALISING = """
@@ -82,15 +81,15 @@ def test_batches_are_normalised_as_a_whole(clusters, tmp_path, monkeypatch):
     one, two = tmp_path / "one", tmp_path / "two"
     train(quick_settings(clusters, "CE", **changes), one, CPU)
     torchrun(*flags(quick_values(clusters, "CE", **changes)), "--out", str(two))
-    networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (one, two)]
-    assert networks[0]["body.1.num_batches_tracked"] == 30
+    networks = [model_tensors(folder) for folder in (one, two)]
+    assert networks[0]["0.network.body.1.num_batches_tracked"] == 30
     torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-4)
 
 
 def test_two_processes_resume(clusters, tmp_path):
     """Two processes can finish a run that one process began."""
-    from ptd_ext.train.engine import train_step
-    from ptd_ext.train.engine.signals import Stopped
+    from ptd_ext.engine.training import train_step
+    from ptd_ext.engine.training.signals import Stopped
 
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     settings = quick_settings(clusters, method="CE", checkpoint_steps=7, device="cpu")
@@ -109,7 +108,7 @@ def test_two_processes_resume(clusters, tmp_path):
             train(settings, shared, CPU)
     write_config(vars(settings), shared / "given.toml")
     torchrun("--out", str(shared), "--resume")
-    networks = [torch.load(folder / "network.pt", weights_only=True) for folder in (whole, shared)]
+    networks = [model_tensors(folder) for folder in (whole, shared)]
     torch.testing.assert_close(networks[0], networks[1], rtol=1e-3, atol=1e-5)
 
 
@@ -131,5 +130,5 @@ def test_a_signal_to_one_process_stops_both(clusters, tmp_path):
     os.kill(int(second), signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "stopped by SIGTERM; everything is saved" in errors
+    assert "stopped by SIGTERM; the checkpoint is saved" in errors
     assert torch.load(out / "checkpoint.pt", weights_only=True)["epoch"] > 0

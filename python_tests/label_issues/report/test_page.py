@@ -1,27 +1,27 @@
 """The page as a file: what is in it, what cannot be, how large it is."""
 
 import hashlib
-import io
 import json
 import re
-from dataclasses import replace
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from label_issues.report_cases import HOSTILE, NAMES, contents, show
+from label_issues.report.report_cases import HOSTILE, NAMES, TITLE, findings, show
 
 import ptd_ext.label_issues.report as report
 from ptd_ext import find_label_issues
-from ptd_ext.label_issues.report import Interval, Sample, gallery, write_report
-from ptd_ext.label_issues.report.figures import curve, heat_levels, heat_picture
+from ptd_ext.label_issues.rates import Interval, NoiseRate
+from ptd_ext.label_issues.report import gallery, page
+from ptd_ext.label_issues.report.page import _percent, _points, write_report
 
 FOLDER = Path(report.__file__).parent
 
 
 class Page(HTMLParser):
-    """The elements of a page, and the texts of its scripts."""
+    """The elements of a page, its text and its scripts."""
 
     def __init__(self, path):
         super().__init__()
@@ -59,15 +59,15 @@ class Page(HTMLParser):
 @pytest.fixture
 def write(tmp_path):
     def written(*args, most_samples=500, **changes):
-        path = tmp_path / "report.html"
-        assert write_report(contents(*args, **changes), path, most_samples=most_samples) == path
+        path, found = tmp_path / "report.html", findings(*args, **changes)
+        assert write_report(found, path, title=TITLE, most_samples=most_samples) == path
         assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
         return Page(path)
 
     return written
 
 
-def test_texts_of_the_data_stay_texts(write):
+def test_strings_of_the_data_are_not_markup(write):
     page = write()
     assert len(page.scripts) == 4, "the data and the page's own three scripts"
     assert page.data["classes"] == NAMES
@@ -97,20 +97,11 @@ def test_pictures_have_alt_texts(write):
     assert all(a.get("aria-label") or a.get("aria-hidden") for a in page.having("svg"))
 
 
-def test_gallery_has_the_flagged_first_then_the_most_doubtful(write):
-    page = write(12, most_samples=10)
-    ids = [int(sample[0][4:7]) for sample in page.data["samples"]]
-    assert ids == [0, 1, 2, 4, 5, 6, 8, 9, 10, 3]
-    assert "All 9 flagged labels" in page.words
-    assert "The 5 most doubtful of 9 flagged labels." in write(12, most_samples=5).words
-
-
-def test_a_doubt_without_a_likelier_label_is_not_shown(write):
-    index = np.arange(8)
-    page = write(8, suggested=np.where(index % 4 == 3, index % 4, (index + 1) % 4))
-    assert len(page.data["samples"]) == 6
-    page = write(8, suggested_probability=np.where(index == 7, 0.01, 0.9))
-    assert [int(sample[0][4:7]) for sample in page.data["samples"]] == [0, 1, 2, 4, 5, 6, 3]
+def test_the_number_of_flagged_samples_is_named(write):
+    assert "All 9 flagged labels" in write(12, most_samples=10).words
+    assert "The 5 of 9 flagged labels with the lowest quality." in write(12, most_samples=5).words
+    assert "most_samples=0" in write(12, most_samples=0).words
+    assert "1 label is flagged." in write(1).words
 
 
 def test_without_flags_there_is_no_gallery(write):
@@ -119,27 +110,28 @@ def test_without_flags_there_is_no_gallery(write):
 
     page = write(is_label_issue=np.zeros(40, bool), sample=never)
     assert page.data["samples"] == []
-    assert "none is flagged." in page.words
+    assert "No label is flagged." in page.words
     assert not page.having("table", id="samples")
 
 
 def test_no_samples_and_an_unknown_rate(write):
     unknown = Interval(*[float("nan")] * 3)
-    page = write(0, ["only"], noise_rate=unknown, noise_rate_by_class=[unknown], warnings=[])
+    page = write(0, ["only"], noise_rate=NoiseRate(unknown, (unknown,)), warnings=())
     assert "could not be estimated" in page.words
-    assert "No check raised a doubt" in page.words
+    assert "All checks passed" in page.words
 
 
-def test_size_is_bounded(write, monkeypatch):
-    monkeypatch.setattr(gallery, "_MOST_PICTURE_BYTES", 3000)
-    pictures = write(sample=lambda index: show(0))
-    shown = pictures.having("img", **{"class": "pixels"})
+def test_omitted_pictures_are_named(write, monkeypatch):
+    monkeypatch.setattr(gallery, "_MAX_PICTURE_BYTES", 3000)
+    page = write(sample=lambda index: show(0))
+    shown = page.having("img", **{"class": "pixels"})
     assert 0 < len(shown) < 30
-    assert pictures.words.count("The picture is left out") == 40 - len(shown)
-    assert "x" * 1999 + "…" in write(sample=lambda index: Sample(text="x" * 10**6)).words
-    rows = write(sample=lambda index: Sample(row={f"c{i}": "y" * 10**5 for i in range(60)}))
-    assert "10 more columns are left out." in rows.words
-    assert "y" * 201 not in rows.text
+    assert page.words.count("This picture is omitted") == 40 - len(shown)
+
+
+def test_a_sample_of_the_call_goes_before_that_of_the_findings(tmp_path):
+    path = write_report(findings(4), tmp_path / "report.html", sample=lambda index: show(1))
+    assert not Page(path).having("img", **{"class": "pixels"})
 
 
 @pytest.mark.parametrize("classes", [1, 2, 20, 21, 100, 101, 1000])
@@ -153,63 +145,47 @@ def test_many_classes(classes, tmp_path, write):
     assert (tmp_path / "report.html").stat().st_size < 1.5e6
 
 
-def test_parts_that_differ_most_come_first_and_are_ten(write):
-    average = contents().transition
+def test_ten_parts_are_shown(write):
     uniform = np.full((4, 4), 0.25)
-    parts = np.stack([average + (uniform - average) * (j / 12) for j in range(12)])
+    parts = np.stack([np.eye(4) + (uniform - np.eye(4)) * (j / 12) for j in range(12)])
     page = write(parts=parts, part_shares=np.full(12, 1 / 12))
-    shown = re.findall(r"Part (\d+)", " ".join(re.findall(r"Part \d+:", page.words)))
-    assert [int(part) for part in shown] == list(range(12, 2, -1))
-    assert "for the 10 parts that differ most" in page.words
+    assert len(re.findall(r"Part \d+:", page.words)) == 10
+    assert "The 10 parts that differ most from the mean are shown" in page.words
+    assert not write(parts=None, part_shares=None).having("section", id="parts")
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"class_names": []}, "class_names must name at least one"),
-        ({"given": np.zeros(39, int)}, r"given must have the shape \[40\]; got \[39\]"),
-        ({"given": np.full(40, 4)}, "indices into the 4 class_names; got 4 to 4"),
-        ({"suggested": np.zeros(40)}, "suggested must hold integers; got float64"),
-        ({"label_quality": np.full(40, np.nan)}, "label_quality must be probabilities; got nan"),
-        ({"is_label_issue": np.zeros(40, int)}, "is_label_issue must hold booleans"),
-        ({"noise_rate": Interval(0.3, 0.4, 0.5)}, "noise_rate must have 0 ≤ low ≤ estimate"),
-        ({"noise_rate_by_class": []}, "for each of the 4 classes; got 0"),
-        ({"transition": np.eye(3)}, r"transition must have the shape \[4, 4\]; got \[3, 3\]"),
-        ({"parts": np.ones((2, 4, 3))}, r"parts must have the shape \[2, 4, 4\]"),
-        ({"part_shares": None}, "part_shares must be given with parts"),
-    ],
-)
-def test_contents_that_do_not_fit(changes, sentence, tmp_path):
-    with pytest.raises(ValueError, match=sentence):
-        write_report(replace(contents(), **changes), tmp_path / "report.html")
+def test_bars_are_scaled_to_the_longest_interval(write):
+    rates = [Interval(0.1, 0.05, 0.2), Interval(float("nan"), 0.0, 1.0)] * 2
+    page = write(noise_rate=NoiseRate(Interval(0.3, 0.25, 0.36), tuple(rates)))
+    widths = [bar["width"] for bar in page.having("rect", **{"class": "bar"})]
+    assert widths == ["30.0", "50.0", "50.0"]
+    spans = [path["d"] for path in page.having("path", **{"class": "span"})]
+    assert spans[0] == "M25.0 5H36.0M25.0 2V8M36.0 2V8"
+    assert spans[1] == "M25.0 5H100.0M25.0 2V8M100.0 2V8"
+
+
+def test_percentages_near_the_ends_are_bounds():
+    values = (0.0, 0.0004, 0.001, 0.5, 0.9995, 1.0, 1.00001, float("nan"))
+    shown = [_percent(value).replace("\N{NO-BREAK SPACE}", " ") for value in values]
+    assert shown == [
+        "0.0 %", "< 0.1 %", "0.1 %", "50.0 %", "> 99.9 %", "100.0 %", "100.0 %", "unknown"
+    ]  # fmt: skip
+    assert [_points(value) for value in (0.123, -0.05)] == ["+12.3", "−5.0"]
+
+
+def test_arguments_are_checked(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="most_samples must be at least 0; got -1"):
+        write_report(findings(), tmp_path / "report.html", most_samples=-1)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs Jinja: pip install .ptd_ext\[labels\]"):
+        write_report(findings(), tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_sample_is_one_thing():
-    with pytest.raises(ValueError, match="exactly one of png, text and row; got none"):
-        Sample()
-    with pytest.raises(ValueError, match="got png and text"):
-        Sample(png=b"", text="")
-    with pytest.raises(ValueError, match="must be the bytes of a PNG file"):
-        Sample(png=b"GIF89a")
-
-
-def test_heat_maps_show_the_values():
-    image = pytest.importorskip("PIL.Image")
-    values = np.array([[0.0, 1.0], [-1.0, 0.5]])
-    pixels = np.asarray(image.open(io.BytesIO(heat_picture(values))).convert("RGBA")).astype(int)
-    assert pixels[..., 3].tolist() == [[0, 255], [255, 129]]  # 64 of 127 steps
-    assert pixels[1, 0, 0] > pixels[1, 0, 2], "below zero is orange"
-    assert pixels[0, 1, 0] < pixels[0, 1, 2], "above zero is blue"
-    assert heat_levels(np.array([0, 0.01, 0.25, 1, 1.0001])).tolist() == [0, 1, 4, 9, 9]
-
-
-def test_curves_have_gaps_and_a_bound():
-    drawn = curve("loss", [2.0, 1.0, float("nan"), 0.0])
-    assert drawn.path == "M0.0 0.0L0.0 0.0L100.0 60.0M300.0 120.0L300.0 120.0"
-    assert (drawn.top, drawn.bottom, drawn.epochs) == ("2", "0", 4)
-    assert curve("none", [float("inf")]) is None
-    assert len(curve("long", np.arange(1e5)).path) < 20_000
+@pytest.mark.parametrize("name", [*page._SCRIPTS, page._STYLE])
+def test_scripts_and_styles_do_not_end_their_own_elements(name):
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    assert not re.search(r"</(script|style)|<!--", text, re.IGNORECASE)
 
 
 def test_scripts_of_others_are_those_named():

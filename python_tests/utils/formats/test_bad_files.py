@@ -16,11 +16,11 @@ import pytest
 import torch
 from fuzz.limited import MEGABYTE, run_one
 
-from ptd_ext.train import data
-from ptd_ext.train.config.toml import read_config
-from ptd_ext.train.data.image_files import ImageFiles
-from ptd_ext.train.data.sets.word_vectors import _from_npy
-from ptd_ext.train.networks.weights import load_weights
+from ptd_ext.engine.networks.weights import load_weights
+from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.experiments import datasets as data
+from ptd_ext.experiments.datasets.sets.word_vectors import _from_npy
+from ptd_ext.experiments.toml import read_config
 
 BATCH = np.zeros((2, 3072), np.uint8)
 # A second of zeros, deflated: as the block can be repeated, a bomb is made without inflating one.
@@ -75,11 +75,6 @@ def member(name, size, kind=tarfile.REGTYPE):
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
-def test_a_label_that_names_a_trillion_classes(tmp_path):
-    path = npz(tmp_path / "d.npz", x=np.zeros((4, 3)), y=np.array([0, 1, 2, 1 << 40]))
-    check(lambda: data.load("npz", path), r"y of .*d\.npz must be 0 to 99999; got 1099511627776")
-
-
 def test_a_picture_whose_last_chunk_claims_gigabytes(tmp_path):
     image = pytest.importorskip("PIL.Image")
     for label in "ab":
@@ -120,19 +115,19 @@ def test_a_pickle_of_doubled_tuples(tmp_path, role):
         "data": b"}(U\4data" + doubled(40) + b"U\6labels]K\1au.",
     }[role]
     load = cifar(tmp_path, data_batch_1=b"\x80\2" + body)
-    check(load, "data_batch_1 is rejected: it uses a container of containers twice")
+    check(load, "data_batch_1 is rejected: it uses a container twice")
     path = tmp_path / "human.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("human/data.pkl", b"\x80\2" + body)
     (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(
         (tmp_path / "cifar-10-batches-py" / "test_batch").read_bytes()
     )
-    check(lambda: data.load("cifar10", tmp_path, labels=path), r"human\.pt is rejected")
+    check(lambda: data.load("cifar10", tmp_path, labels_file=path), r"human\.pt is rejected")
 
 
 def test_a_pickle_that_remembers_far_away(tmp_path):
     far = b"\x80\2}r" + struct.pack("<I", 1 << 28) + b"."
-    check(cifar(tmp_path, data_batch_1=far), r"must hold 'data' and 'labels'")
+    check(cifar(tmp_path, data_batch_1=far), "it has a memo of 268,435,456 slots")
 
 
 def test_a_pickle_that_encodes_the_same_text_again_and_again(tmp_path):
@@ -144,7 +139,9 @@ def test_a_pickle_that_encodes_the_same_text_again_and_again(tmp_path):
 
 def test_an_archive_of_many_batches(tmp_path, monkeypatch):
     path = tmp_path / "cifar-10-python.tar.gz"
-    monkeypatch.setattr("ptd_ext.train.data.sets.cifar10._MAX_TOTAL", MEGABYTE, raising=False)
+    monkeypatch.setattr(
+        "ptd_ext.experiments.datasets.sets.cifar10._MAX_TOTAL", MEGABYTE, raising=False
+    )
     batch = bytes(3073 * 100)
     with tarfile.open(path, "w:gz") as archive:
         for name in ("test_batch", *(f"data_batch_{k}" for k in range(5))):
@@ -186,7 +183,7 @@ def test_members_that_nobody_asked_for(tmp_path):
         np.save(file, np.array([1, 0]))
         archive.writestr("worse_label.npy", file.getvalue())
     outcome = run_one(
-        lambda: data.load("cifar10", tmp_path, labels=path), memory=200 * MEGABYTE, seconds=3
+        lambda: data.load("cifar10", tmp_path, labels_file=path), memory=200 * MEGABYTE, seconds=3
     )
     assert outcome.kind == "loaded", outcome.text
     assert load().train_labels.tolist() == [0, 1]
@@ -220,7 +217,7 @@ def test_a_deflated_file_of_torch(tmp_path):
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("human/version", b"3\n")
     sentence = r"human\.pt must be stored as torch\.save does it; human/data\.pkl is compressed"
-    check(lambda: data.load("cifar10", tmp_path, labels=path), sentence)
+    check(lambda: data.load("cifar10", tmp_path, labels_file=path), sentence)
     check(lambda: load_weights(torch.nn.Linear(2, 2), path), sentence)
 
 
@@ -234,7 +231,7 @@ def test_a_deflated_file_of_torch(tmp_path):
         ("epochs = " + "9" * 5_000, r"not a TOML file|epochs must be at most"),
         ("lr = " + "9" * 400, "lr must be at most 9223372036854775807"),
         ("#" * (1 << 20), "declares 1,048,576 bytes, more than the 65,536"),
-        ("k" * 60_000 + " = 1", "which is no setting"),
+        ("k" * 60_000 + " = 1", "which is not a setting"),
     ],
 )
 def test_a_configuration_that_takes_long(tmp_path, text, sentence):
@@ -257,7 +254,7 @@ def news(tmp_path, texts):
     [("_MAX_TEXT", "declares 12 bytes"), ("_MAX_MESSAGES", "at most 20 "), ("_MAX_WORDS", "of 20")],
 )
 def test_texts_without_end(tmp_path, limit, sentence, monkeypatch):
-    monkeypatch.setattr(f"ptd_ext.train.data.sets.news.{limit}", 20, raising=False)
+    monkeypatch.setattr(f"ptd_ext.experiments.datasets.sets.news.{limit}", 20, raising=False)
     check(news(tmp_path, (f"the w{k:07}" for k in range(30))), sentence)
 
 
@@ -276,15 +273,15 @@ def test_labels_that_are_no_whole_numbers(tmp_path, labels, ending):
     else:
         torch.save({"worse_label": labels.tolist()}, path)
     check(
-        lambda: data.load("cifar10", tmp_path, labels=path),
-        r"labels\.\w+ (must be whole numbers|must hold numbers|is rejected)",
+        lambda: data.load("cifar10", tmp_path, labels_file=path),
+        r"labels\.\w+ (must be integers|must hold numbers|is rejected)",
     )
 
 
 @pytest.mark.parametrize("labels", [[0, 1.9], [False, True], np.array([0, 1.9]), ["0", "1"], 3])
 def test_labels_of_batches_that_are_no_whole_numbers(tmp_path, labels):
     content = pickle.dumps({"data": BATCH, "labels": labels}, 2)
-    check(cifar(tmp_path, data_batch_1=content), "labels of .*data_batch_1 must be whole numbers")
+    check(cifar(tmp_path, data_batch_1=content), "labels of .*data_batch_1 must be integers")
 
 
 def test_labels_of_svhn_that_are_no_whole_numbers(tmp_path):
@@ -312,4 +309,7 @@ def test_a_variable_with_an_endless_name(tmp_path):
     )
     for part in ("train", "test"):
         (tmp_path / f"{part}_32x32.mat").write_bytes(content)
-    check(lambda: data.load("svhn", tmp_path), "a part of a variable has 335,544,320 bytes")
+    check(
+        lambda: data.load("svhn", tmp_path),
+        "a part of a variable has 335,544,320 bytes",
+    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.train.data.formats.torch_files import read_torch
+from ptd_ext.utils.formats.torch_files import read_torch
 
 
 def contents():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.train import data
+from ptd_ext.experiments import datasets as data
+from ptd_ext.experiments.datasets.sets.human_labels import HUMAN_LABELS
 
 SAMPLES = 6
 
@@ -47,12 +48,12 @@ def test_cifar10n(root, form):
         torch.save({name: torch.from_numpy(value) for name, value in content.items()}, path)
     else:
         torch.save(content, path, _use_new_zipfile_serialization=form == "pt")
-    d = data.load("cifar10", root, labels=path)
+    d = data.load("cifar10", root, labels_file=path)
     assert d.noisy
     assert d.train_labels.tolist() == [1, 2, 3, 4, 5, 6]
     assert d.clean_labels.tolist() == [0, 1, 2, 3, 4, 5]
     assert d.test_labels.tolist() == [0, 1, 2, 3, 4, 5]
-    d = data.load("cifar10", root, labels=path, human_labels="random_label1")
+    d = data.load("cifar10", root, labels_file=path, human_labels="random_label1")
     assert d.train_labels.tolist() == [2, 3, 4, 5, 6, 7]
 
 
@@ -67,12 +68,12 @@ def test_file_of_numpy_1(root):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content.replace(b"numpy._core.", b"numpy.core."))
-    assert data.load("cifar10", root, labels=path).train_labels.tolist() == [1, 2, 3, 4, 5, 6]
+    assert data.load("cifar10", root, labels_file=path).train_labels.tolist() == [1, 2, 3, 4, 5, 6]
 
 
 def test_npy(root):
     np.save(root / "mine.npy", np.full(SAMPLES, 7, np.int32))
-    d = data.load("cifar10", root, labels=root / "mine.npy")
+    d = data.load("cifar10", root, labels_file=root / "mine.npy")
     assert d.train_labels.tolist() == [7] * SAMPLES
     assert d.noisy
 
@@ -84,13 +85,13 @@ def test_another_order_is_noticed(root):
     with pytest.raises(
         ValueError, match=r"other data.* for 6 of 6 samples, first .* 0 \(5, not 0\)"
     ):
-        data.load("cifar10", root, labels=root / "human.pt")
+        data.load("cifar10", root, labels_file=root / "human.pt")
 
 
 def test_code_in_the_file_is_not_run(root, capsys):
     torch.save({**tables(), "more": Evil()}, root / "human.pt")
     with pytest.raises(ValueError, match=r"human\.pt is rejected: it asks for .*print"):
-        data.load("cifar10", root, labels=root / "human.pt")
+        data.load("cifar10", root, labels_file=root / "human.pt")
     assert capsys.readouterr().out == ""
 
 
@@ -98,7 +99,7 @@ def test_code_in_the_file_is_not_run(root, capsys):
     ("labels", "message"),
     [
         (np.zeros(5, np.int64), r"6 training samples; got \[5\]"),
-        (np.zeros(6), "whole numbers .*; got float64"),
+        (np.zeros(6), "integers .*; got float64"),
         (np.full(6, 10), "0 to 9; got 10"),
         (np.full(6, -1), "0 to 9; got -1"),
     ],
@@ -106,17 +107,17 @@ def test_code_in_the_file_is_not_run(root, capsys):
 def test_wrong_labels(root, labels, message):
     np.save(root / "mine.npy", labels)
     with pytest.raises(ValueError, match=message):
-        data.load("cifar10", root, labels=root / "mine.npy")
+        data.load("cifar10", root, labels_file=root / "mine.npy")
 
 
 def test_other_mistakes(root):
     with pytest.raises(FileNotFoundError, match=r"none\.pt.*noisylabels"):
-        data.load("cifar10", root, labels=root / "none.pt")
+        data.load("cifar10", root, labels_file=root / "none.pt")
     torch.save(tables(), root / "human.pt")
     with pytest.raises(ValueError, match=r"aggre_label, clean_label, random_label1.*got 'worst'"):
-        data.load("cifar10", root, labels=root / "human.pt", human_labels="worst")
-    with pytest.raises(ValueError, match="human_labels needs labels"):
-        data.load("cifar10", root, human_labels="worse_label")
+        data.load("cifar10", root, labels_file=root / "human.pt", human_labels="worst")
+    with pytest.raises(ValueError, match="human_labels must come with labels_file"):
+        data.load("cifar10", root, human_labels=HUMAN_LABELS[1])
     (root / "human.pt").write_bytes((root / "human.pt").read_bytes()[:300])
     with pytest.raises(ValueError, match="cut off, damaged or not a file of torch"):
-        data.load("cifar10", root, labels=root / "human.pt")
+        data.load("cifar10", root, labels_file=root / "human.pt")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.train import data
-from ptd_ext.train.data.sets import idx
+from ptd_ext.experiments import datasets as data
+from ptd_ext.experiments.datasets.sets import idx
 
 
 def idx_bytes(array):
@@ -51,10 +51,10 @@ def test_layouts(tmp_path, name, below, packed, dot):
     assert (d.train_inputs[:, 0].numpy() == arrays["train"]).all()
     assert (d.test_inputs[:, 0].numpy() == arrays["t10k"]).all()
     assert d.test_labels.tolist() == [0, 1, 2]
-    assert d.classes == 10
+    assert d.n_classes == 10
     assert not d.noisy
-    assert d.mean[0] == pytest.approx(arrays["train"].mean() / 255)
-    assert d.std[0] == pytest.approx(arrays["train"].std() / 255)
+    assert d.channel_statistics[0][0] == pytest.approx(arrays["train"].mean() / 255)
+    assert d.channel_statistics[1][0] == pytest.approx(arrays["train"].std() / 255)
 
 
 def test_noise_features_are_raw_pixels(tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.train import data
-from ptd_ext.train.data.sets.news import words_of
+from ptd_ext.experiments import datasets as data
+from ptd_ext.experiments.datasets.sets.news import words_of
 
 GLOVE = "the 1 2 3\ncat 4 5 6\nunused 7 7 7\ncaf\u00e9 -1 .5 1e-1\nspace 0 0 1\n"
 HEAD = "Newsgroups: sci.space\nSubject: The\n\tcat's\n\n"
@@ -51,18 +51,19 @@ def check(d):
         assert sorted(row[2:], reverse=True) == row[2:]
     counts = (d.train_inputs == 1).sum(1).tolist() + (d.test_inputs == 1).sum(1).tolist()
     assert sorted(counts) == sorted(min(k, 4) for k in range(10) for _ in range(2))
-    assert d.mean is None
 
 
 def test_archive(root):
-    d = data.load("news", root, length=6)
+    d = data.load("news", root, text_length=6)
     check(d)
     features = d.noise_features()
     assert features.shape == (14, 3)
     row = d.train_inputs[3].long()
     assert torch.allclose(features[3], d.embedding[row[row != 0]].mean(0))
-    assert torch.equal(d.train_inputs, data.load("news", root, length=6).train_inputs)
-    assert not torch.equal(d.train_labels, data.load("news", root, length=6, seed=1).train_labels)
+    assert torch.equal(d.train_inputs, data.load("news", root, text_length=6).train_inputs)
+    assert not torch.equal(
+        d.train_labels, data.load("news", root, text_length=6, seed=1).train_labels
+    )
     assert data.load("news", root).train_inputs.shape == (14, 1000)
 
 
@@ -71,8 +72,8 @@ def test_other_archives(root, mode):
     (root / "20news-19997.tar.gz").unlink()
     path = root / f"news.tar{mode[1:].replace(':', '.')}"
     as_archive(path, mode, messages())
-    check(data.load("news", root, length=6))
-    check(data.load("news", path, length=6, vectors=root / "glove.6B.3d.txt"))
+    check(data.load("news", root, text_length=6))
+    check(data.load("news", path, text_length=6, word_vectors=root / "glove.6B.3d.txt"))
 
 
 def test_folders(root):
@@ -80,8 +81,12 @@ def test_folders(root):
     for name, content in messages():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content)
-    check(data.load("news", root, length=6))
-    check(data.load("news", root / "20_newsgroup", length=6, vectors=root / "glove.6B.3d.txt"))
+    check(data.load("news", root, text_length=6))
+    check(
+        data.load(
+            "news", root / "20_newsgroup", text_length=6, word_vectors=root / "glove.6B.3d.txt"
+        )
+    )
 
 
 def test_words():
@@ -106,13 +111,13 @@ def test_the_papers_split(tmp_path):
     (tmp_path / "glove.txt").write_text(GLOVE, encoding="utf-8")
     named = ((f"n/{'a.b' if k % 2 else 'c.d'}/{k}", b"cat") for k in range(19_997))
     as_archive(tmp_path / "news.tar", "w", named)
-    d = data.load("news", tmp_path, length=1)
+    d = data.load("news", tmp_path, text_length=1)
     assert (len(d.train_inputs), len(d.test_inputs)) == (13_997, 6_000)
 
 
 def test_a_text_without_known_words(root):
     as_archive(root / "20news-19997.tar.gz", "w:gz", [("a.b/1", b"cat"), ("c.d/2", b"qqq")])
-    d = data.load("news", root, length=2)
+    d = data.load("news", root, text_length=2)
     both = torch.cat([d.train_inputs, d.test_inputs]).tolist()
     assert sorted(both) == [[0, 0], [1, 0]]
     assert d.noise_features().isfinite().all()
@@ -127,14 +132,14 @@ FOUND = ROWS[[WORDS.index(word) for word in ("the", "of", "cat", "caf\u00e9")]]
 def test_vectors_in_a_npy_file(root):
     np.save(root / "glove.npy", ROWS)
     (root / "glove.words").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
-    d = data.load("news", root, length=6, vectors=root / "glove.npy")
+    d = data.load("news", root, text_length=6, word_vectors=root / "glove.npy")
     assert torch.equal(d.embedding[1:], torch.from_numpy(FOUND))
     np.save(root / "glove.npy", ROWS[:-1])
     with pytest.raises(ValueError, match="a row for each of the 7 words"):
-        data.load("news", root, vectors=root / "glove.npy")
+        data.load("news", root, word_vectors=root / "glove.npy")
     (root / "glove.words").unlink()
     with pytest.raises(data.MissingFileError, match=r"glove\.words"):
-        data.load("news", root, vectors=root / "glove.npy")
+        data.load("news", root, word_vectors=root / "glove.npy")
 
 
 @pytest.fixture
@@ -155,7 +160,7 @@ def test_vectors_of_the_package(root, package):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"index": WORDS}), package / "glove_6B_index.parquet")
-    d = data.load("news", root, length=6)
+    d = data.load("news", root, text_length=6)
     assert torch.equal(d.embedding[1:], torch.from_numpy(FOUND))
     (package / "glove_6B_index.parquet").write_bytes(b"PAR1 is not all")
     with pytest.raises(ValueError, match="cut off, damaged or not a Parquet file"):
@@ -185,20 +190,20 @@ def test_wrong_vectors(root, glove, message):
 
 def test_vectors_with_a_first_line_of_counts(root):
     (root / "glove.6B.3d.txt").write_text("5 3\n" + GLOVE, encoding="utf-8")
-    check(data.load("news", root, length=6))
+    check(data.load("news", root, text_length=6))
 
 
 def test_mistakes(root, monkeypatch):
-    with pytest.raises(ValueError, match="length must be"):
-        data.load("news", root, length=0)
+    with pytest.raises(ValueError, match="text_length must be at least 1"):
+        data.load("news", root, text_length=-1)
     with pytest.raises(ValueError, match="strip, subject, keep; got 'drop'"):
-        data.load("news", root, headers="drop")
+        data.load("news", root, text_headers="drop")
     with pytest.raises(FileNotFoundError, match=r"none\.txt.*nlp\.stanford"):
-        data.load("news", root, vectors=root / "none.txt")
+        data.load("news", root, word_vectors=root / "none.txt")
     with pytest.raises(FileNotFoundError, match=r"20 Newsgroups.*20_newsgroup.*qwone"):
         data.load("news", root / "none")
     (root / "glove.840B.txt").write_text(GLOVE, encoding="utf-8")
-    with pytest.raises(ValueError, match="vectors must say which"):
+    with pytest.raises(ValueError, match="word_vectors must name one file"):
         data.load("news", root)
     for path in root.glob("glove*"):
         path.unlink()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.train import data
+from ptd_ext.experiments import datasets as data
+from ptd_ext.experiments.datasets.sets.svhn import load_svhn
 
 io = pytest.importorskip("scipy.io")
 
@@ -23,13 +24,13 @@ def write(folder, *, labels=(10, 1, 9), shape=(32, 32, 3), kind=np.uint8, **opti
 @pytest.mark.parametrize("below", [".", "svhn", "SVHN"])
 def test_load(tmp_path, below, do_compression):
     images = write(tmp_path / below, do_compression=do_compression)
-    d = data.load("svhn", tmp_path)
+    d = load_svhn(tmp_path)
     assert d.train_inputs.shape == (3, 3, 32, 32)
     assert d.train_inputs.dtype == torch.uint8
     assert d.train_inputs[1, 2, 4, 5] == images[4, 5, 2, 1]
     assert d.train_labels.tolist() == [0, 1, 9]
     assert d.test_labels.dtype == torch.int64
-    assert d.mean[1] == pytest.approx(images[:, :, 1].mean() / 255)
+    assert d.channel_statistics[0][1] == pytest.approx(images[:, :, 1].mean() / 255)
 
 
 @pytest.mark.parametrize(

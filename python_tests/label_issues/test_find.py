@@ -1,0 +1,70 @@
+"""find_label_issues: arguments that fit each other, ids, and when nothing is flagged."""
+
+import numpy as np
+import pytest
+import torch
+
+import ptd_ext
+from ptd_ext.engine.model.chance import labels_follow_rows
+from ptd_ext.label_issues.find import find_label_issues
+
+pytest.importorskip("sklearn")
+QUICK = {"network": "linear", "max_epochs": 1}
+X, Y = np.arange(20.0)[:, None], np.arange(20) // 10
+
+
+def test_a_network_at_chance_flags_nothing_though_labels_follow_the_rows():
+    """Forty rows that a line separates, and a network that has hardly begun to learn."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    rows = generator.standard_normal((40, 2)) + 6 * labels[:, None]
+    assert labels_follow_rows(torch.from_numpy(rows), torch.from_numpy(labels))
+    found = ptd_ext.find_label_issues(rows, labels, method="EM-F", **QUICK)
+    assert not found.trusted
+    assert not found.is_label_issue.any()
+
+
+def test_rows_that_share_an_id_cause_a_warning():
+    for ids, warned in ((np.arange(20) // 2, True), (np.arange(20), False)):
+        found = find_label_issues(X, Y, ids=ids, **QUICK)
+        assert any("Some rows share an id" in text for text in found.warnings) == warned
+        assert found.ids.tolist() == ids.tolist()
+
+
+def test_ids_are_the_index_of_rows_or_labels():
+    pandas = pytest.importorskip("pandas")
+    index = [f"row {number}" for number in range(20)]
+    frame, labels = pandas.DataFrame(X, index=index), pandas.Series(Y, index=index)
+    for rows, y in ((frame, Y), (X, labels), (frame, labels)):
+        assert find_label_issues(rows, y, **QUICK).ids.tolist() == index
+    with pytest.raises(ValueError, match="the same index in another order"):
+        find_label_issues(frame, labels[::-1], **QUICK)
+
+
+def test_labels_may_be_an_iterator_or_those_of_a_dataset():
+    expected = find_label_issues(X, Y, **QUICK)
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    for rows, y in ((X, iter(Y.tolist())), (dataset, None)):
+        found = find_label_issues(rows, y, **QUICK)
+        np.testing.assert_allclose(found.label_quality, expected.label_quality, atol=1e-5)
+
+
+PROBS = np.full((20, 2), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"X": None, "y": Y}, ValueError, "X must hold the rows, unless pred_probs or features"),
+        ({"X": X, "y": Y, "classes": [0, 1]}, TypeError, "classes name the columns of pred_probs"),
+        ({"X": None, "y": Y, "pred_probs": PROBS, "cross_fit": 2}, TypeError, "cross_fit is for"),
+        ({"X": None, "y": Y, "pred_probs": PROBS, "n_parts": 2}, TypeError, "n_parts is for train"),
+        ({"X": X[:9], "y": Y, "pred_probs": PROBS}, ValueError, "each of 20 labels; got 9"),
+        ({"X": X, "y": Y, "flag_share": -1}, ValueError, "flag_share must be a finite number"),
+        ({"X": X, "y": Y, "ids": [1, 2]}, ValueError, "ids must have one row for each of 20"),
+        ({"X": X, "y": Y, "n_parts": 0}, ValueError, "n_parts must be an integer from 1"),
+    ],
+)
+def test_arguments_that_do_not_fit_each_other(arguments, error, message):
+    with pytest.raises(error, match=message):
+        find_label_issues(**arguments)

@@ -1,0 +1,120 @@
+"""The attributes that all estimates of T(x) share, and their summary: rate, variation, caveats."""
+
+import pytest
+import torch
+
+import ptd_ext
+from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.transition.estimate import EstimatedTransition, trusted_base
+
+PARTS = torch.tensor([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.4, 0.6]]])
+WEIGHTS = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.5, 0.5]])
+
+
+def test_transition_is_the_mean_over_samples():
+    found = EstimatedTransition(
+        parts=PARTS, class_prior=torch.tensor([3.0, 1.0]), n_samples=4, weights=WEIGHTS
+    )
+    torch.testing.assert_close(found.transition, torch.tensor([[0.7, 0.3], [0.3, 0.7]]))
+    mean = ptd_ext.transition_matrix(WEIGHTS, PARTS).mean(0)
+    torch.testing.assert_close(found.transition, mean)
+    assert found.noise_rate == pytest.approx(0.3)
+    summary = found.summary()
+    assert summary.noise_rate == pytest.approx(found.noise_rate)
+    assert summary.variation > 0
+
+
+def test_one_matrix():
+    found = EstimatedTransition.one_matrix(PARTS[0], torch.tensor([0.5, 0.5]), 900)
+    assert torch.equal(found.transition, PARTS[0])
+    assert found.noise_rate == pytest.approx(0.15)
+    assert found.summary().variation == 0
+    assert found.summary().caveats == ()
+
+
+def test_parts_are_in_column_layout():
+    """A loss takes them as they are: `prepare_parts` returns its argument."""
+    for weights in (None, WEIGHTS, torch.ones(4, 2).softmax(1)):
+        found = EstimatedTransition(
+            parts=PARTS, class_prior=torch.ones(2), n_samples=4, weights=weights
+        )
+        assert torch.equal(found.parts, PARTS)
+        assert prepare_parts(found.parts) is found.parts
+        transition = found.transition
+        assert prepare_parts(transition) is transition
+
+
+def test_rows_of_the_base_that_are_not_clear_are_uniform():
+    matrix = torch.tensor([[0.5, 0.45, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]])
+    expected = torch.tensor([[0.0, 0.5, 0.5], [1 / 3, 0.0, 2 / 3], [1 / 6, 5 / 6, 0.0]])
+    torch.testing.assert_close(trusted_base(matrix), expected)
+    # Row 1 is large in the column of class 2, whose own diagonal is hardly larger.
+    matrix = torch.tensor([[0.9, 0.05, 0.05], [0.0, 0.6, 0.4], [0.3, 0.25, 0.45]])
+    assert trusted_base(matrix)[2].tolist() == [0.5, 0.5, 0.0]
+    # Rows without noise have no shape.
+    assert trusted_base(torch.eye(3))[0].tolist() == [0.0, 0.5, 0.5]
+
+
+def test_base_goes_with_running_counts():
+    matrix = torch.tensor([[0.5, 0.45, 0.05], [0.1, 0.7, 0.2], [0.05, 0.25, 0.7]])
+    base = EstimatedTransition.one_matrix(matrix, torch.ones(3) / 3, 9).base()
+    em = ptd_ext.TransitionEM([0, 1, 2], 0.3, base=base, base_share=1.0)
+    torch.testing.assert_close(em.transition[1], torch.tensor([0.1, 0.7, 0.2]))
+
+
+def summary_of(parts, class_prior, n_samples, weights=None, class_names=None):
+    return EstimatedTransition(
+        parts=parts, class_prior=class_prior, n_samples=n_samples, weights=weights
+    ).summary(class_names)
+
+
+def next_class(classes, rate):
+    eye = torch.eye(classes)
+    return (1 - rate) * eye + rate * eye.roll(1, 1)
+
+
+def test_summary_of_parts_whose_weights_are_not_known():
+    """Every part counts alike, and the variation is not known."""
+    parts = torch.stack([next_class(3, 0.2), next_class(3, 0.4)])
+    found = summary_of(parts, torch.ones(3), 3000)
+    assert found.noise_rate == pytest.approx(0.3)
+    assert found.variation == 0
+    # Without a class prior that sums to one, the rate is that of the same shares.
+    assert summary_of(parts, 7 * torch.ones(3), 3000).noise_rate == pytest.approx(0.3)
+
+
+def test_a_rate_is_at_most_one():
+    """Shares of a class prior may sum to a little more, by rounding."""
+    for classes in range(2, 60):
+        wrong = (1 - torch.eye(classes)) / (classes - 1)
+        prior = torch.rand(classes, generator=torch.Generator().manual_seed(classes))
+        assert EstimatedTransition.one_matrix(wrong, prior, 1000).summary().noise_rate <= 1
+
+
+def test_variation_is_the_distance_of_rows_from_their_mean():
+    parts = torch.stack([next_class(3, 0.2), next_class(3, 0.4)])
+    found = summary_of(parts, torch.ones(3), 3000, torch.eye(2))
+    assert found.variation == pytest.approx(0.2)
+    assert "rows vary by 0.20" in str(found)
+    assert "one matrix" in str(summary_of(parts, torch.ones(3), 3000, torch.full((4, 2), 0.5)))
+
+
+def test_caveats_name_rows_that_few_samples_determine():
+    matrix = next_class(4, 0.1)[None]
+    found = summary_of(matrix, torch.tensor([900.0, 80.0, 20.0, 0.0]), 1000)
+    assert found.caveats == (
+        "2 rows of T(x) rest on few samples, about 20 to 80 each: 1, 2.",
+        "class 3 has no samples; its row of T(x) is a guess.",
+    )
+    (one,) = summary_of(matrix, torch.tensor([900.0, 80.0, 300.0, 300.0]), 1580).caveats
+    assert one == "row 1 of T(x) rests on about 80 samples."
+    (many,) = summary_of(next_class(9, 0.1)[None], torch.ones(9), 90).caveats
+    assert many.endswith("about 10 to 10 each: 0, 1, 2, 3, 4, ….")
+
+
+def test_caveats_name_classes_that_may_be_confused():
+    matrix = torch.tensor([[0.5, 0.45, 0.05], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    found = summary_of(matrix[None], torch.ones(3), 3000, class_names=["ant", "bee", "cow"])
+    (caveat,) = found.caveats
+    assert "class ant the label bee almost as often as ant (0.45 and 0.50)" in caveat
+    assert "  caveat: " in str(found)

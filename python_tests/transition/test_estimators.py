@@ -1,0 +1,70 @@
+"""The registry of estimators: every entry runs, and returns the attributes they share."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import ptd_ext
+from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.transition.estimators import ESTIMATORS
+
+N, C, R = 600, 3, 2
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    g = torch.Generator().manual_seed(0)
+    clean = torch.arange(N) % C
+    features = 6 * torch.eye(C, 8)[clean] + torch.randn(N, 8, generator=g)
+    matrix = 0.7 * torch.eye(C) + 0.1
+    noisy = torch.multinomial(matrix[clean], 1, generator=g)[:, 0]
+    clean_probs = (8 * torch.eye(C)[clean]).softmax(1)
+    return {
+        "features": features,
+        "noisy_labels": noisy,
+        "clean_probs": clean_probs,
+        "pred_probs": clean_probs @ matrix,
+        "weights": torch.rand(N, R, generator=g).softmax(1),
+        "noise_rate": 0.2,
+    }
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimates_share_their_attributes(name, inputs):
+    found = ESTIMATORS[name](**inputs)
+    assert found.transition.shape == (C, C)
+    assert found.parts.shape[1:] == (C, C)
+    assert found.class_prior.shape == (C,)
+    torch.testing.assert_close(found.class_prior.sum(), torch.tensor(1.0))
+    assert found.noise_rate == pytest.approx(0.2, abs=0.05)
+    summary = found.summary(class_names=["ant", "bee", "cow"])
+    assert summary.noise_rate == pytest.approx(found.noise_rate, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_losses_take_what_they_hand_out_without_a_copy(name, inputs):
+    found = ESTIMATORS[name](**inputs)
+    for tensor in (found.parts, found.transition):
+        assert prepare_parts(tensor) is tensor
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_need_is_needed(name, inputs):
+    estimator = ESTIMATORS[name]
+    assert estimator.missing(inputs) == []
+    for need in estimator.needs:
+        fewer = {key: value for key, value in inputs.items() if key != need}
+        assert estimator.missing(fewer) == [need]
+        with pytest.raises(ValueError, match=f"{estimator.function} needs .*; {need} is missing"):
+            estimator(**fewer)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_is_public_and_documented(name):
+    estimator = ESTIMATORS[name]
+    assert estimator.name == name
+    assert estimator.function in ptd_ext.__all__
+    for page in ("docs/transition_estimators.md", "docs/api/transition.md"):
+        assert estimator.function in (ROOT / page).read_text()
