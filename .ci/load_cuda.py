@@ -11,7 +11,7 @@ import torch
 import ptd_ext  # noqa: F401  registers the schemas that the CUDA kernels belong to
 
 # Part transitions are fitted once, and on other devices by torch.
-CPU_ONLY = {"ptd_ext::simplex_least_squares", "ptd_ext::transition_loss_gradients"}
+CPU_ONLY = {"ptd_ext::simplex_least_squares", "ptd_ext::transition_loss_with_gradients"}
 
 ops_library, stand_in = sys.argv[1:]
 ctypes.CDLL(stand_in)

@@ -78,7 +78,7 @@ def main(pythons: list[str]) -> None:
             result = tested(python, packages[minor])
             print(f"| {version} | {torch} | {system} {machine} | {result} |", flush=True)
     for python, torch, platform in NOT_TRIED:
-        print(f"| {python} | {torch} | {platform} | not tried |")
+        print(f"| {python} | {torch} | {platform} | not run |")
 
 
 if __name__ == "__main__":

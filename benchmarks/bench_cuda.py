@@ -1,13 +1,13 @@
-"""The CUDA operators on this machine's GPU, against eager torch and torch.compile.
+"""Time the CUDA operators on this machine against eager torch and torch.compile.
 
     python benchmarks/bench_cuda.py [--csv FILE] [--operators ...] [--samples ...] [--classes ...]
 
-For each operator, size (N, C, R) and pass: the median time of a call by CUDA events after caches
-were emptied, with its 20th and 80th percentile in the CSV; the bytes that must move; and the
-fraction that they make of the bandwidth of a large copy, measured in the same run. Wall times, of
-calls one after the other, include the host's part, which dominates in small batches. Cases that do
-not fit into the GPU's memory are left empty. --dry-run tries the script without a GPU: its times
-mean nothing.
+For each operator, size (N, C, R) and pass, the script measures the median time of a call by CUDA
+events with cold caches; the CSV also has the 20th and 80th percentile. It reports the minimum
+number of bytes to move, and the achieved fraction of the bandwidth of a large copy in the same run.
+Wall times of consecutive calls include the host, which dominates in small batches. Cases that do
+not fit into GPU memory stay empty. --dry-run runs the script without a GPU; its times have no
+meaning.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from cuda_operators import OPERATORS, backward_step, least_bytes
 from measure import quantiles, write_csv
 
 import ptd_ext
-from ptd_ext.diagnostics.selftest import call_times
+from ptd_ext.cli.selftest import call_times
 from ptd_ext.ops import devices
 
 SAMPLES = (128, 256, 1024, 8192, 65_536)
-CLASSES = {10: 65_536, 100: 65_536, 1000: 1024}  # each with the largest N to take it at
+CLASSES = {10: 65_536, 100: 65_536, 1000: 1024}  # classes: largest N
 PARTS = 20
 PEERS = ("ptd_ext", "eager", "compile")
 
 
 class Bench:
-    """A device, and how its times are taken."""
+    """A device and its timers."""
 
     def __init__(self, dry_run: bool, repeats: int):
         self.device = "cpu" if dry_run else "cuda"
         self.repeats = 5 if dry_run else repeats
         self.backend = "eager" if dry_run else "inductor"
         numbers = 2**10 if dry_run else 2**27
-        # Larger than any cache. While it is written, the calls after it queue up, so that their
-        # kernels follow each other without a gap.
+        # Larger than any cache. While it is written, the following calls queue up, so that their
+        # kernels run without gaps.
         self.flush = torch.zeros(numbers, device=self.device)
         copy = partial(torch.empty_like(self.flush).copy_, self.flush)
         median, _, _ = quantiles(call_times(copy, self.device, self.repeats))
         self.bandwidth = 2 * 4 * numbers / median / 1e3  # GB/s, read and written
 
     def times(self, step: Callable[[], object]) -> tuple[float, ...]:
-        """Median, 20th and 80th percentile of the device's time, and the wall time, all in µs."""
+        """Median, 20th and 80th percentile of the device time, and the wall time, all in µs."""
         device = quantiles(call_times(step, self.device, self.repeats, self.flush.zero_))
         self.wait()
         begin = time.perf_counter()
@@ -65,7 +65,7 @@ class Bench:
             torch.cuda.synchronize()
 
     def rows(self, name: str, size: tuple[int, int, int]) -> list[dict[str, object]]:
-        """The forward pass and, where there is one, forward and backward pass together."""
+        """Rows for the forward pass and, if there is one, for both passes together."""
         operator, rows = OPERATORS[name], []
         inputs = operator.inputs(*size, self.device)
         calls = {"ptd_ext": operator.ours, "eager": operator.eager}
@@ -91,7 +91,7 @@ class Bench:
 
 
 def about(device: str) -> dict[str, object]:
-    """Describe the GPU that the figures were measured on."""
+    """Describe the GPU."""
     found: dict[str, object] = {"device": "cpu, dry run", "capability": "", "driver": ""}
     if device == "cuda":
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -116,12 +116,14 @@ def line(row: dict[str, object]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--csv", type=Path, help="also write the table to this file")
+    parser.add_argument("--csv", type=Path, help="CSV file to write")
     parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
     parser.add_argument("--samples", nargs="+", type=int, default=SAMPLES)
     parser.add_argument("--classes", nargs="+", type=int, choices=CLASSES, default=list(CLASSES))
-    parser.add_argument("--repeats", type=int, default=50, help="timed calls of each step")
-    parser.add_argument("--dry-run", action="store_true", help="tiny sizes on the CPU")
+    parser.add_argument(
+        "--repeats", type=int, default=50, help="timed calls per step (default: 50)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="run tiny sizes on the CPU")
     arguments = parser.parse_args(argv)
     if not arguments.dry_run:
         if not torch.cuda.is_available():
@@ -138,7 +140,7 @@ def main(argv: list[str] | None = None) -> None:
     for size in [(5, 3, 2)] if arguments.dry_run else sizes:
         for name in arguments.operators:
             if name == "simplex_weights" and size[1] > min(arguments.classes):
-                continue  # it does not depend on C
+                continue  # independent of C
             try:
                 found = bench.rows(name, size)
             except torch.OutOfMemoryError:

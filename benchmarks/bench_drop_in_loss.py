@@ -1,4 +1,4 @@
-"""The README's loss in a plain loop, examples/drop_in_loss.py, against cross entropy, by seeds.
+"""Compare the loss in a plain loop (examples/drop_in_loss.py) with cross entropy on several seeds.
 
 python benchmarks/bench_drop_in_loss.py
 """
@@ -19,7 +19,7 @@ FIELDS = ("wrong", "cross_entropy", "through_transition")
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the example with every seed and write what it prints."""
+    """Run the example with every seed, and write the accuracies."""
     parser = measure.parser_for(__doc__, "drop_in_loss.csv")
     parser.add_argument("--seeds", nargs="+", type=int, default=range(1, 6))
     arguments = parser.parse_args(argv)

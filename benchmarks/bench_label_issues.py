@@ -1,10 +1,10 @@
-"""Finding wrong labels: find_label_issues against cleanlab, on data whose true labels are known.
+"""Compare find_label_issues with cleanlab on data whose true labels are known.
 
-The peers have a logistic regression: cleanlab's `find_label_issues` and plain 1 − p(given label)
-have its probabilities by 5-fold cross-validation; CleanLearning cross-validates it in the same
-folds, and so takes the same probabilities. ptd_ext has its default settings, and in two rows the
-probabilities of the peers. All rows of a run are appended to a CSV as soon as the run has ended;
-called again, the script goes on with what is missing.
+The peers use a logistic regression: cleanlab's `find_label_issues` and 1 − p(given label) use its
+probabilities from 5-fold cross-validation. CleanLearning cross-validates it in the same folds and
+thus has the same probabilities. ptd_ext uses its default settings, and in two rows the
+probabilities of the peers. The rows of a run are appended to the CSV when the run ends; a further
+call runs what is missing.
 
     python benchmarks/bench_label_issues.py --data ~/data --csv labels.csv
     python benchmarks/bench_label_issues.py --csv labels.csv --table
@@ -44,9 +44,9 @@ DATA = (
 FASHION_ROWS = {"60k": 60_000, "10k": 10_000, "300": 300}
 NOISES = [*itertools.product(("instance", "symmetric", "pairwise"), (0.2, 0.3, 0.4)), ("real", 0.0)]
 NOISES += [(SHUFFLED, 1.0)]  # labels that do not depend on the rows: nothing should be flagged
-# The best for the peers of 1, 0.1, 0.01 and 0.001, by average precision on other seeds.
+# The best of 1, 0.1, 0.01 and 0.001 for the peers, by average precision on other seeds.
 INVERSE_PENALTY = 0.01
-_ACCURACIES: dict[tuple[bytes, bytes], float] = {}  # of a run, by labels and rows kept
+_ACCURACIES: dict[tuple[bytes, bytes], float] = {}  # accuracies of a run, by labels and kept rows
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Found:
-    """A judgement: of every row its doubt, whether it is flagged, and the class to replace it."""
+    """The judgement of every row: its doubt, whether it is flagged, and the suggested class."""
 
     doubt: np.ndarray
     flagged: np.ndarray
@@ -73,7 +73,7 @@ class Found:
 
 @cache
 def load(name: str, folder: Path | None) -> Problem:
-    """A data set by name."""
+    """Load a data set by name."""
     if name in ("digits", "breast_cancer"):
         from sklearn import datasets
 
@@ -94,19 +94,19 @@ def load(name: str, folder: Path | None) -> Problem:
     sparse = found.counts, found.test_counts
     given = sparse if kind == "tfidf" else (found.features.numpy(), found.test_features.numpy())
     real = None if found.noisy is None else found.noisy.numpy()
-    # A text's features have a length of 10, pixels one of thousands.
+    # Features of text have a norm of 10, pixels one of thousands.
     labels = found.labels.numpy(), found.test_labels.numpy()
     return Problem(given[0], labels[0], 100 * found.raw, given[1], labels[1], real)
 
 
 def noisy_labels(problem: Problem, kind: str, rate: float, seed: int) -> np.ndarray:
-    """Given labels, of which about a share `rate` is wrong."""
+    """Given labels with a share of about `rate` wrong ones."""
     if kind == "real":
         return problem.real
     if kind == SHUFFLED:
         return np.random.default_rng(seed).permutation(problem.labels)
     classes = int(problem.labels.max()) + 1
-    options = {"seed": seed, "classes": classes}
+    options = {"random_state": seed, "n_classes": classes}
     if kind == "instance":
         noise = ptd_ext.instance_dependent_noise(problem.source, problem.labels, rate, **options)
     else:
@@ -116,14 +116,14 @@ def noisy_labels(problem: Problem, kind: str, rate: float, seed: int) -> np.ndar
 
 
 def regression(rows: Any) -> Any:
-    """A logistic regression; TF-IDF has a scale of its own, and its default penalty suits it."""
+    """A logistic regression; TF-IDF features keep their scale and the default penalty."""
     if hasattr(rows, "tocsr"):
         return LogisticRegression(max_iter=200)
     return make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=200))
 
 
 def methods(rows: Any, given: np.ndarray, seed: int) -> dict[str, Callable[[], Found]]:
-    """The judgements to compare; "1 - p" makes the probabilities that others then share."""
+    """The judgements to compare; "1 - p" computes the probabilities that other methods share."""
     positions = np.arange(len(given))
 
     @cache
@@ -148,7 +148,7 @@ def methods(rows: Any, given: np.ndarray, seed: int) -> dict[str, Callable[[], F
 
         p = out_of_fold()
         flagged = find_label_issues(given, p, n_jobs=1)
-        # Its list is that of the flagged rows; the others follow in the same order.
+        # It ranks only flagged rows; the others follow in the order of their quality.
         return Found(flagged + 1 - p[positions, given], flagged, p.argmax(1), flagged.mean())
 
     def clean_learning() -> Found:
@@ -182,7 +182,7 @@ def methods(rows: Any, given: np.ndarray, seed: int) -> dict[str, Callable[[], F
 
 
 def figures(problem: Problem, given: np.ndarray, found: Found) -> dict[str, Any]:
-    """How good a judgement is."""
+    """The figures of merit of a judgement."""
     wrong, flagged = given != problem.labels, found.flagged
     right = wrong & (found.suggested == problem.labels)
     relabelled = np.where(flagged, found.suggested, given)
@@ -218,7 +218,7 @@ def run(arguments: argparse.Namespace) -> None:
     for seed, name, (kind, rate) in itertools.product(arguments.seeds, DATA, NOISES):
         cell = f"{name} {kind} {rate:g}"
         chosen = not arguments.cells or any(words in cell for words in arguments.cells)
-        same = cell.startswith("breast_cancer pairwise")  # as symmetric noise, with two classes
+        same = cell.startswith("breast_cancer pairwise")  # equals symmetric noise for two classes
         real = kind == "real"
         if not chosen or same or (kind != SHUFFLED and real != name.startswith("hausa")):
             continue
@@ -245,13 +245,17 @@ def run(arguments: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run what is missing, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--csv", type=Path, required=True, help="appended to")
-    parser.add_argument("--data", type=Path, help="folder that holds a folder per data set")
-    parser.add_argument("--cells", nargs="+", help='some: words of "data noise rate"')
+    parser.add_argument("--csv", type=Path, required=True, help="CSV file to append to")
+    parser.add_argument("--data", type=Path, help="folder with a sub-folder per data set")
+    parser.add_argument(
+        "--cells", nargs="+", help='cells to run, by words of "data noise rate" (default: all)'
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=range(1, 6))
     default = [OURS, "1 - p", *CLEANLAB, "ptd_ext pred_probs", "ptd_ext pred_probs, features"]
-    parser.add_argument("--methods", nargs="+", default=default, help=f"also {CROSS_FITTED!r}")
-    parser.add_argument("--table", action="store_true", help="print means of what the CSV has")
+    parser.add_argument(
+        "--methods", nargs="+", default=default, help=f"methods to run; also {CROSS_FITTED!r}"
+    )
+    parser.add_argument("--table", action="store_true", help="print the means of the CSV")
     arguments = parser.parse_args(argv)
     if arguments.table:
         print(table(read(arguments.csv)))

@@ -1,4 +1,4 @@
-"""Time and memory of neighbour_transition, exact nearest neighbours included.
+"""Measure time and memory of neighbour_transition, including the search for neighbours.
 
 python benchmarks/bench_neighbours.py --csv neighbours.csv --samples 20000 100000
 """
@@ -17,7 +17,7 @@ import ptd_ext
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Time every size once, the smallest twice: its first call also warms up."""
+    """Time every size once, after a warm-up with the smallest."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--csv", type=Path, required=True)
     parser.add_argument("--samples", nargs="+", type=int, default=[20_000, 100_000])

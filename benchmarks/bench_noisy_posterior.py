@@ -1,7 +1,7 @@
-"""`ptd_ext.noisy_posterior` on the CPU against torch code for the same, forward and with gradients.
+"""Compare `ptd_ext.noisy_posterior` on the CPU with torch, forward and with gradients.
 
-Without slack the peers are the products that define it, with slack T(x) formed whole. Prints how
-many times faster than the best of them it is, all timed in turns in one run; writes a CSV.
+Without slack, the peers are the products that define it; with slack, they form the full T(x). The
+script times all in alternation, prints the speed-up over the fastest peer, and writes a CSV.
 
     python benchmarks/bench_noisy_posterior.py [--seconds 2] [--classes 10 100] [--out FILE]
 """
@@ -25,10 +25,10 @@ SIZES = [(128, 10, 20), (1024, 10, 20), (128, 100, 20), (1024, 100, 20), (256, 1
 REVISED = [(slack, kind) for slack in ("small", "large") for kind in ("projected", "dense")]
 CASES = [("none", "projected"), *REVISED]
 SLACK = {"small": 1e-3, "large": 0.1}
-# The tensors whose gradients a step takes; slack is one of them wherever there is any.
+# The tensors whose gradients a step computes; slack is one of them if there is slack.
 PASSES = {"forward": (), "logits": ("logits",), "all": ("logits", "weights", "parts")}
 OURS = "ptd_ext"
-MOST_ENTRIES = 1e8  # of T(x) for all samples; with more a step of the peers takes seconds
+MOST_ENTRIES = 1e8  # entries of T(x) for all samples; with more, a step of the peers takes seconds
 
 
 def one_product(logits: Tensor, weights: Tensor, parts: Tensor, slack: None) -> Tensor:
@@ -54,7 +54,7 @@ def contestants(slack: Tensor | None) -> dict[str, Callable[..., Tensor]]:
 
 
 def measure_case(size: tuple[int, int, int], slack_kind: str, parts_kind: str, seconds: float):
-    """Rows for the CSV: every pass of every contestant at one size."""
+    """Rows for the CSV: every pass of every implementation at one size."""
     samples, classes, count = size
     torch.manual_seed(0)
     torch.compiler.reset()
@@ -106,12 +106,14 @@ def measure_case(size: tuple[int, int, int], slack_kind: str, parts_kind: str, s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=2.0, help="of timing per case and pass")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="seconds per case and pass (default: 2)"
+    )
     parser.add_argument("--threads", type=int, default=2)
     default = Path(__file__).parent / "results" / "noisy_posterior_cpu.csv"
-    parser.add_argument("--out", type=Path, default=default, help="the CSV to write")
+    parser.add_argument("--out", type=Path, default=default, help="CSV file to write")
     parser.add_argument(
-        "--classes", type=int, nargs="+", help="only these; the others stay in the CSV as they are"
+        "--classes", type=int, nargs="+", help="numbers of classes; other rows stay in the CSV"
     )
     arguments = parser.parse_args()
     chosen = arguments.classes or sorted({size[1] for size in SIZES})

@@ -1,9 +1,9 @@
-"""`ptd_ext.SimplexNMF` on the CPU against torch and scikit-learn.
+"""Compare `ptd_ext.SimplexNMF` on the CPU with torch and scikit-learn.
 
-Prints how many times faster it is than each peer, all timed in turns in one run, and writes every
-figure to a CSV. scikit-learn's NMF wants both factors non-negative and does not hold its weights to
-the simplex: that costs it on activations of a network, and helps it a little on data that are
-mixtures of non-negative parts.
+The script times all in alternation, prints the speed-up over each peer, and writes all times to a
+CSV. scikit-learn's NMF requires non-negative factors and does not constrain its weights to the
+simplex: this is a disadvantage on activations of a network, and a small advantage on mixtures of
+non-negative parts.
 
     python benchmarks/bench_simplex_nmf.py [--rows 60000] [--big-rows 1000000] [--out FILE]
 """
@@ -34,7 +34,7 @@ PRODUCTS = "its matrix products alone"
 
 
 def activations(rows: int, features: int = FEATURES, seed: int = 0) -> Tensor:
-    """Features of ten clusters behind a network of two layers, the data that this is for."""
+    """Features of ten clusters after a network of two layers, the typical input."""
     fixed = torch.Generator().manual_seed(0)
     centres = 2 * torch.randn(10, 30, generator=fixed)
     first = torch.randn(30, 256, generator=fixed) / 30**0.5
@@ -74,7 +74,7 @@ def squared_error(x: Tensor, weights: Tensor, parts: Tensor) -> float:
 
 
 def weight_step(x: Tensor, repeats: int) -> Iterator[dict]:
-    """Time ten weight steps of all rows, from given G, b and start."""
+    """Time ten weight steps of all rows with given G, b and initial weights."""
     parts = x[:PARTS] + 0.1
     gram, linear = parts @ parts.T, x @ parts.T
     start = torch.full_like(linear, 1 / PARTS)
@@ -113,7 +113,7 @@ def whole_fit(what: str, x: Tensor, repeats: int) -> Iterator[dict]:
 
 
 def to_the_error_of(what: str, x: Tensor, init: str, repeats: int) -> Iterator[dict]:
-    """Time as many iterations as reach the error that scikit-learn has after its twenty."""
+    """Time the iterations needed to reach the error of scikit-learn after twenty."""
     errors: dict[str, float] = {}
     name = f"scikit-learn, {init}"
     sklearn_fit(x, init, errors)
@@ -128,7 +128,7 @@ def to_the_error_of(what: str, x: Tensor, init: str, repeats: int) -> Iterator[d
 
 
 def matrix_products(x: Tensor) -> None:
-    """Compute what no fit can omit, in its batches: XV and hᵀX per iteration, and hW at the end."""
+    """Compute the products that every fit needs: XV and hᵀX per iteration, and hW at the end."""
     weights, parts = torch.full((len(x), PARTS), 1 / PARTS), x[:PARTS].contiguous()
     batch = (8 << 20) // (4 * x.shape[1])
     for turn in range(TURNS + 1):
@@ -144,14 +144,14 @@ def sklearn_fit(x: Tensor, init: str, errors: dict[str, float]) -> None:
     from sklearn.decomposition import NMF
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it has not converged, nor is it meant to
+        warnings.simplefilter("ignore")  # twenty iterations do not converge
         model = NMF(PARTS, solver="cd", init=init, max_iter=TURNS, tol=0, random_state=0)
         model.fit(x.numpy())
     errors[f"scikit-learn, {init}"] = float(model.reconstruction_err_) ** 2
 
 
 def from_memmap(rows: int) -> Iterator[dict]:
-    """A file larger than the memory that is used, in a process of its own."""
+    """Fit a file larger than the memory in use, in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "x.npy"
         x = np.lib.format.open_memmap(file, "w+", np.float32, (rows, FEATURES))
@@ -191,7 +191,7 @@ def fit_file(file: str) -> None:
 def main() -> None:
     parser = parser_for(__doc__, "simplex_nmf_cpu.csv")
     parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--big-rows", type=int, default=1_000_000, help="of the memory map")
+    parser.add_argument("--big-rows", type=int, default=1_000_000, help="rows of the memory map")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--fit-file", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Small jobs alone and beside two busy processes, with the threads that the library chooses.
+"""Time small jobs alone and beside two busy processes, with the default number of threads.
 
-A factorisation of 1,347 × 64 numbers and `ptd-ext train` with its defaults, each in units of its
-own time alone with one thread. The caller offers torch as many threads as there are cores.
+The jobs are a factorisation of 1,347 × 64 numbers and `ptd-ext train` with its defaults. Times are
+in units of the job alone with one thread. torch may use as many threads as there are cores.
 
     python benchmarks/bench_threads.py [--out FILE]
 """
@@ -41,7 +41,7 @@ HOG = "while True: pass"
 
 @contextlib.contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """Run so many other processes that do nothing but compute."""
+    """Run a number of processes that only compute."""
     hogs = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(processes)]
     try:
         yield
@@ -52,7 +52,7 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def seconds(job: str, threads: int) -> float:
-    """Seconds as the job itself measures them, without the start of Python."""
+    """Seconds as measured by the job, without the start of Python."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", JOBS[job], str(Path(folder) / "run")],

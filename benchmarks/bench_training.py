@@ -1,9 +1,9 @@
-"""An epoch of the driver against the loops that one would write in plain PyTorch.
+"""Compare an epoch of `ptd-ext train` with plain training loops in PyTorch.
 
-The driver trains by PTD-F, through a T(x) of 10 parts; the others by cross entropy, from a
-DataLoader over a TensorDataset, and from the same images held in one tensor. LeNet-5 on
-Fashion-MNIST for an epoch; ResNet-18 for some steps, with images by channels or channels last, in
-float32 and under bfloat16 autocast. The contestants take turns.
+The trainer uses PTD-F with 10 parts. The plain loops use cross entropy, from a DataLoader over a
+TensorDataset and from the same images in one tensor. LeNet-5 trains for an epoch on Fashion-MNIST,
+ResNet-18 for some steps, with channels first or channels last, in float32 and under bfloat16
+autocast. The loops alternate.
 
     python benchmarks/bench_training.py [--data FOLDER] [--out FILE]
 """
@@ -19,22 +19,22 @@ from profile_training import stage_steps
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.train_step import order
-from ptd_ext.train.engine.trainer import Trainer
+from ptd_ext.engine.training.train_step import order
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.experiments.datasets.problem import load_problem
+from ptd_ext.experiments.presets import resolve
 
 BATCH = 128
 Epoch = Callable[[int], object]
 
 
 def driver(trainer: Trainer) -> Epoch:
-    """Takes so many steps of the driver's main stage."""
+    """Run steps of the main stage of the trainer."""
     steps = stage_steps(trainer)
 
     def epoch(most: int) -> None:
         steps.begin_epoch(0)
-        ids = order(0, 1, 0, steps.problem.train_size)[: most * BATCH]
+        ids = order(0, 1, 0, steps.data.train_size)[: most * BATCH]
         for number, batch in enumerate(steps.batches(ids, 0)):
             steps.step(*batch, 0, number)
         steps.check_finite(0)
@@ -43,10 +43,10 @@ def driver(trainer: Trainer) -> Epoch:
 
 
 def plain_loops(trainer: Trainer, amp: bool, layout: torch.memory_format) -> dict[str, Epoch]:
-    """The same network, images and labels; SGD as torch makes it."""
-    problem = trainer.problem
-    images = problem.train.fetch(torch.arange(problem.train_size), trainer.device)
-    images, labels = images.contiguous(memory_format=layout), problem.train_labels
+    """Plain loops with the same network, images and labels, and with torch's SGD."""
+    data = trainer.data
+    images = data.train.fetch(torch.arange(data.train_size), trainer.device)
+    images, labels = images.contiguous(memory_format=layout), data.train_labels
     network = trainer._network(1, 0, None).to(memory_format=layout).train()
     optimiser = torch.optim.SGD(network.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
 
@@ -82,10 +82,10 @@ def measure(network: str, data: str, most: int, repeats: int) -> list[dict]:
         amp = "bfloat16" if kind == "bfloat16" else "none"
         flags = {"amp": amp, "channels_last": channels_last, "batch_size": BATCH}
         settings = resolve(config, flags)
-        trainer = Trainer(settings, load_problem(settings), torch.device("cpu"))
+        trainer = Trainer(settings, load_problem(settings).data, torch.device("cpu"))
         layout = torch.channels_last if channels_last else torch.contiguous_format
         loops = plain_loops(trainer, kind == "bfloat16", layout)
-        count = min(most, -(-trainer.problem.train_size // BATCH))
+        count = min(most, -(-trainer.data.train_size // BATCH))
         epochs = {"ptd_ext": driver(trainer), **loops}
         for epoch in epochs.values():
             epoch(min(count, 3))

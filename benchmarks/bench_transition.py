@@ -1,9 +1,9 @@
-"""Which estimator of T(x) is for which noise: clean test accuracy, and the list of wrong labels.
+"""Compare estimators of T(x) by kind of noise: clean test accuracy and ranking of wrong labels.
 
-Frozen features with a small perceptron, and LeNet-5, on data whose clean labels are known. A row
-per run is appended to a CSV as soon as the run has ended; called again, the script goes on with
-what is missing. Settings are chosen on the seeds of --role choosing, and the table is made of
-those of --role judging, which nothing was chosen on.
+The networks are a small perceptron on frozen features, and LeNet-5; the data have known clean
+labels. A row is appended to the CSV when a run ends; a further call runs what is missing. Settings
+are chosen on the seeds of --role choosing. The table uses those of --role judging, on which no
+setting was chosen.
 
     python benchmarks/bench_transition.py --data ~/data --csv transition.csv
     python benchmarks/bench_transition.py --csv transition.csv --table
@@ -28,13 +28,18 @@ from transition_peers import ORACLE, Oracle
 from transition_table import append, read, table
 
 from ptd_ext import clean_posterior
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.data.problem import Inputs, Problem, Scale
-from ptd_ext.train.engine.trainer import Trainer
-from ptd_ext.train.methods.registry import METHODS
-from ptd_ext.transition.summary import summarise
+from ptd_ext.engine.methods.registry import METHODS
+from ptd_ext.engine.rows.inputs import Inputs
+from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.rows.split import split_data
+from ptd_ext.engine.rows.training_data import TrainingData
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.experiments.datasets.problem import CleanReference, Problem
+from ptd_ext.experiments.datasets.source_rows import SourceRows
+from ptd_ext.experiments.presets import resolve
+from ptd_ext.transition.estimate import EstimatedTransition
 
-# More seeds are for cells in which five do not tell half a point.
+# More seeds are for cells in which five do not resolve half a point.
 SEEDS = {
     "choosing": (0, 1, 2, *range(20, 30)),
     "judging": tuple(range(100, 105)),
@@ -48,7 +53,7 @@ VALIDATION = 0.1
 
 @dataclass(frozen=True)
 class Cell:
-    """Data, noise, rate and network."""
+    """A cell of the table: data, noise, rate and network."""
 
     data: str
     noise: str
@@ -103,21 +108,27 @@ LENET = {
     "joint_final_epochs": 6,
     "ramp_epochs": 3,
 }
-SCHEDULE_SAMPLES = 18_000  # with fewer, epochs are more, so that the steps are as many
+SCHEDULE_SAMPLES = 18_000  # with fewer samples, more epochs give as many steps
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run what is missing, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--csv", type=Path, required=True, help="appended to")
-    parser.add_argument("--data", type=Path, help="folder that holds a folder per data set")
+    parser.add_argument("--csv", type=Path, required=True, help="CSV file to append to")
+    parser.add_argument("--data", type=Path, help="folder with a sub-folder per data set")
     parser.add_argument("--role", choices=SEEDS, default="judging")
     parser.add_argument("--methods", nargs="+", default=list(COMPARED))
-    parser.add_argument("--cells", nargs="+", help="those whose name contains one of these words")
-    parser.add_argument("--seeds", nargs="+", type=int, help="some of the role's seeds")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="other settings")
-    parser.add_argument("--name", default="", help="of the methods with --set: METHOD:NAME")
-    parser.add_argument("--table", action="store_true", help="print means of what the CSV has")
+    parser.add_argument(
+        "--cells", nargs="+", help="words of the names of cells to run (default: all)"
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, help="seeds to run (default: all of the role)"
+    )
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings to change"
+    )
+    parser.add_argument("--name", default="", help="suffix of the methods with --set: METHOD:NAME")
+    parser.add_argument("--table", action="store_true", help="print the means of the CSV")
     arguments = parser.parse_args(argv)
     if arguments.table:
         print(table(read(arguments.csv), arguments.role))
@@ -136,7 +147,7 @@ def main(argv: list[str] | None = None) -> None:
 def _seed(
     cell: Cell, seed: int, arguments: argparse.Namespace, changes: dict[str, Any], loaded: dict
 ) -> None:
-    """All methods of a cell and a seed, on the same data, from one warmed-up network."""
+    """Run all methods of a cell and a seed on the same data, from one warmed-up network."""
     suffix = f":{arguments.name}" if arguments.name else ""
     rows = [row for row in read(arguments.csv) if row["role"] == arguments.role]
     done = {(row["cell"], int(row["seed"]), row["method"]) for row in rows}
@@ -149,23 +160,28 @@ def _seed(
         loaded[key] = transition_data.load(cell.data, arguments.data, whole=key[1])
     problem, true_rows = make_problem(cell, loaded[key], seed)
     if ORACLE in methods:
-        noisy, clean = problem.train_labels, problem.classes
-        Oracle.columns = transition_noise.true_columns(true_rows, noisy, clean)
+        noisy, n_classes = problem.data.train_labels, problem.data.n_classes
+        Oracle.columns = transition_noise.true_columns(true_rows, noisy, n_classes)
     with tempfile.TemporaryDirectory() as cache:
         for method in methods:
             start = time.process_time()
-            size = problem.train_size
+            size = problem.data.train_size
             settings = settings_of(cell, method, seed, cache, changes, size)
-            trainer = Trainer(settings, problem, CPU)
-            result = trainer.train()
+            trainer = Trainer(
+                settings.for_training(problem.known_rate),
+                problem.data,
+                CPU,
+                observer=CleanReference(problem),
+            )
+            trainer.train()
             row = {
                 "cell": str(cell),
                 "method": method + suffix,
                 "seed": seed,
                 "role": arguments.role,
-                "accuracy": result["test_accuracy"],
-                "accuracy_last": result["test_accuracy_last"],
-                "average_precision": list_precision(trainer, method),
+                "accuracy": trainer.best.scores.observed["test_accuracy"],
+                "accuracy_last": trainer.last.observed["test_accuracy"],
+                "average_precision": list_precision(trainer, method, problem.train_clean),
                 "realised_rate": 100 * problem.realised_rate,
                 "estimated_rate": _estimated_rate(trainer),
                 "validation_likelihood": trainer.best.scores.validation_likelihood,
@@ -182,7 +198,7 @@ CPU = torch.device("cpu")
 def make_problem(
     cell: Cell, samples: transition_data.Samples, seed: int
 ) -> tuple[Problem, transition_noise.Rows]:
-    """Noisy data as the driver trains on them."""
+    """Make the noisy data that the trainer gets."""
     kind = cell.noise
     if kind == "long_tail":
         samples, kind = transition_data.long_tail(samples, 10, seed), "instance"
@@ -192,35 +208,31 @@ def make_problem(
     else:
         source = samples.raw
         if cell.data == "news":
-            # Raw features of a text have a length of 10, pixels one of thousands.
+            # Raw features of text have a norm of 10, pixels one of thousands.
             source = source * 100
         rows = transition_noise.KINDS[kind](source, cell.rate, samples.classes, seed)
         noisy = transition_noise.draw(rows(clean), seed)
     order = torch.randperm(len(clean), generator=torch.Generator().manual_seed(seed))
     held = round(VALIDATION * len(clean))
     held_out, train = order[:held].sort().values, order[held:].sort().values
-    images = cell.network == "lenet5"
-    inputs = samples.raw if images else samples.features
-    test = samples.test_raw if images else samples.test_features
-    scale = Scale(samples.mean, samples.std, True)
     whole, asked = rows, None if kind == "real" else cell.rate
+    data, test = _training_data(samples, noisy, (train, held_out), cell.network == "lenet5")
     problem = Problem(
         name=str(cell),
-        classes=samples.classes,
-        class_names=tuple(map(str, range(samples.classes))),
-        train=Inputs(inputs, train, scale),
-        validation=Inputs(inputs, held_out, scale),
-        test=Inputs(test, None, scale),
-        train_ids=train,
-        train_labels=noisy[train],
-        validation_labels=noisy[held_out],
+        data=data,
+        test=test,
         test_labels=samples.test_labels,
         train_clean=clean[train],
-        train_rows=None,
+        noise_rows=None,
         realised_rate=(noisy != clean).double().mean().item(),
-        sample_shape=inputs.shape[1:],
-        embedding=None,
         asked_rate=asked,
+        noisy=True,
+        clean_test=True,
+        source=SourceRows(
+            (data.train, data.validation),
+            (data.train_labels, data.validation_labels),
+            (train, held_out),
+        ),
     )
 
     def of_training(labels: Tensor) -> Tensor:
@@ -231,11 +243,28 @@ def make_problem(
     return problem, of_training
 
 
+def _training_data(
+    samples: transition_data.Samples, noisy: Tensor, positions: tuple[Tensor, Tensor], images: bool
+) -> tuple[TrainingData, Inputs]:
+    """Training and validation rows with their labels, and the test rows."""
+    rows, test = samples.features, samples.test_features
+    if images:
+        rows, test = samples.raw, samples.test_raw
+        preprocessing = Preprocessing.for_images(
+            rows.shape[1:], samples.mean, samples.std, as_bytes=rows.dtype == torch.uint8
+        )
+    else:
+        preprocessing = Preprocessing("table", rows.shape[1:], rows.shape[1])
+    names = tuple(map(str, range(samples.classes)))
+    data = split_data(rows, noisy, names, preprocessing, positions, channels_last=True)
+    return data, Inputs(test, None, preprocessing, channels_last=True)
+
+
 def settings_of(
     cell: Cell, method: str, seed: int, cache: str, changes: dict[str, Any], samples: int
 ) -> Any:
-    """The fast preset; for features a schedule of their own, longer where there are few samples."""
-    given: dict[str, Any] = {"method": method, "seed": seed, "parts": 10, "progress": False}
+    """The fast preset; features have another schedule, which is longer for few samples."""
+    given: dict[str, Any] = {"method": method, "seed": seed, "n_parts": 10, "progress": False}
     given |= {"dataset": "npz", "network": "mlp", "noise": "instance", "warm_up_cache": cache}
     longer = max(1, round(SCHEDULE_SAMPLES / samples))
     schedule = FEATURES if cell.network == "features" else LENET
@@ -248,15 +277,15 @@ def settings_of(
         given["rate"] = cell.rate
     given |= changes
     if METHODS[method].one_matrix:
-        del given["parts"]
+        del given["n_parts"]
     return resolve(given, {})
 
 
 @torch.no_grad()
-def list_precision(trainer: Trainer, method: str) -> float:
-    """The average precision, in per cent, of wrong labels by how unlikely they are right."""
-    labels, t = trainer.problem.train_labels, trainer.outputs.transition
-    logits = trainer.predict(trainer.best_network(), "train").logits
+def list_precision(trainer: Trainer, method: str, clean: Tensor) -> float:
+    """The average precision in per cent of wrong labels, ranked by P(label is right)."""
+    labels, t = trainer.data.train_labels, trainer.outputs.transition
+    logits = trainer.predict(trainer.network_of(trainer.best.network), "train").logits
     if method == ORACLE:
         posterior = (logits + Oracle.columns.clamp(min=1e-8).log()).softmax(1)
     elif t is not None:
@@ -264,7 +293,7 @@ def list_precision(trainer: Trainer, method: str) -> float:
     else:
         posterior = logits.softmax(1)
     right = posterior.gather(1, labels[:, None])[:, 0]
-    wrong = (labels != trainer.problem.train_clean)[right.argsort(stable=True)].double()
+    wrong = (labels != clean)[right.argsort(stable=True)].double()
     precision = wrong.cumsum(0) / torch.arange(1, len(wrong) + 1)
     return 100 * ((precision * wrong).sum() / wrong.sum()).item()
 
@@ -273,8 +302,9 @@ def _estimated_rate(trainer: Trainer) -> float | str:
     t = trainer.outputs.transition
     if t is None:
         return ""
-    prior = trainer.problem.train_labels.bincount() if t.class_prior is None else t.class_prior
-    return 100 * summarise(t.parts, prior, 1, t.weights).noise_rate
+    prior = trainer.data.train_labels.bincount() if t.class_prior is None else t.class_prior
+    estimate = EstimatedTransition(parts=t.parts, class_prior=prior, n_samples=1, weights=t.weights)
+    return 100 * estimate.noise_rate
 
 
 if __name__ == "__main__":

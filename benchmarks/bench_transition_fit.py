@@ -1,7 +1,7 @@
-"""`find_anchors` and `fit_part_transitions` on the CPU: seconds, memory, optimality.
+"""Measure `find_anchors` and `fit_part_transitions` on the CPU: seconds, memory, optimality.
 
-Every case runs in a process of its own, so that the peak of resident memory is its own; that holds
-the data too. The peers are a sort of every column, and the same interior-point method with batches
+Every case runs in a separate process, which measures its peak of resident memory, including the
+data. The peers are a sort of every column, and the same interior-point method with batches
 of LAPACK's Cholesky factors.
 
     python benchmarks/bench_transition_fit.py [--out FILE]
@@ -25,7 +25,7 @@ from measure import machine, parser_for, peak_resident, write_csv
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext.transition import _simplex_least_squares as solver
+from ptd_ext.reference import simplex_least_squares as interior_point
 
 PARTS, ANCHORS = 20, 200
 FITS = [(10, 0.1), (100, 0.1), (300, 0.1), (300, 1e-5), (1000, 0.1)]  # classes, ridge
@@ -33,7 +33,7 @@ MOST_CLASSES_OF_PEER = 100
 
 
 def posteriors(samples: int, classes: int, seed: int = 0) -> Tensor:
-    """Posteriors of a network that is fairly sure of class i for every C-th sample from i on."""
+    """Probabilities of a network that is rather certain of class n mod C for sample n."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(samples, classes, generator=generator)
     rows = torch.arange(samples)
@@ -42,7 +42,7 @@ def posteriors(samples: int, classes: int, seed: int = 0) -> Tensor:
 
 
 def timed(step: Callable[[], object], repeats: int) -> float:
-    """Median seconds."""
+    """Median seconds of a call."""
     seconds = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -52,14 +52,14 @@ def timed(step: Callable[[], object], repeats: int) -> float:
 
 
 def fit(classes: int, ridge: float, contestant: str) -> dict:
-    """Parts of so many classes, from 200 anchors each."""
+    """Fit parts for a number of classes, from 200 anchors each."""
     samples = ANCHORS * classes
     posterior = posteriors(samples, classes)
     generator = torch.Generator().manual_seed(1)
     weights = torch.randn(samples, PARTS, generator=generator).softmax(-1)
     anchors = [torch.arange(label, samples, classes) for label in range(classes)]
     if contestant != "ptd_ext":
-        torch.ops.ptd_ext.simplex_least_squares = solver._in_chunks
+        torch.ops.ptd_ext.simplex_least_squares = interior_point
     found = {}
 
     def step() -> None:
@@ -136,8 +136,8 @@ def rows(samples: int, file_classes: int) -> list[dict]:
 
 def main() -> None:
     parser = parser_for(__doc__, "transition_fit_cpu.csv")
-    parser.add_argument("--samples", type=int, default=1_000_000, help="of find_anchors")
-    parser.add_argument("--file-classes", type=int, default=1000, help="of the memory map")
+    parser.add_argument("--samples", type=int, default=1_000_000, help="samples of find_anchors")
+    parser.add_argument("--file-classes", type=int, default=1000, help="classes of the memory map")
     parser.add_argument("--call", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.call:

@@ -1,4 +1,4 @@
-"""The operators that bench_cuda.py times and profile_cuda.py profiles: inputs, peers, bytes."""
+"""The operators of bench_cuda.py and profile_cuda.py: inputs, peers and bytes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext.diagnostics.selftest import Case, make_batch
+from ptd_ext.cli.selftest import Case, make_batch
 from ptd_ext.ops import reference
 from ptd_ext.ops.simplex import WeightProblem
 
 SLACK = 0.01
-STEPS = 10  # of SimplexNMF's weight step
+STEPS = 10  # steps per weight update of SimplexNMF
 
 Inputs = tuple[Tensor | None, ...]
 
 
 class Operator(NamedTuple):
-    """A function of `inputs(n, c, r, device)`, which are differentiated where they ask for it."""
+    """A function of `inputs(n, c, r, device)`, differentiated by inputs that require gradients."""
 
     ours: Callable[..., Tensor]
     eager: Callable[..., Tensor]
@@ -99,10 +99,10 @@ def backward_step(call: Callable[..., Tensor], inputs: Inputs) -> Callable[[], o
 
 
 def least_bytes(inputs: Inputs, result: Tensor) -> dict[str, int]:
-    """The bytes that each pass must move: it reads every input and writes every result once.
+    """The minimum bytes of each pass, which reads every input and writes every result once.
 
-    A loss without slack needs only the columns of the parts that labels name. With slack it needs
-    all, and the forward pass leaves row sums [N, C] to the backward pass.
+    A loss without slack reads only the columns of the parts that occur as labels. With slack it
+    reads all, and the forward pass saves row sums [N, C] for the backward pass.
     """
     least = sum(map(_size, inputs)) + (_size(result) if result.dim() else 0)
     if len(inputs) == 5 and inputs[1] is not None and inputs[1].dtype is torch.int64:

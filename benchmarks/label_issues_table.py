@@ -1,4 +1,4 @@
-"""Sums up the rows of bench_label_issues.py: a table, and how far the targets are reached."""
+"""Summarise the rows of bench_label_issues.py in a table, and compare them with the targets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = dict[str, str]
 
 
 def table(rows: list[Row]) -> str:
-    """Means over seeds and noise rates of each data set and kind of noise, and the targets."""
+    """Means over seeds and rates for each data set and kind of noise, and the targets."""
     lines = [
         "| data | noise | runs | AP | cleanlab | CleanLearning | flagged | precision | recall |"
         " right class | cleanlab | rate error | accuracy: given | dropped | relabelled | s |",
@@ -60,7 +60,7 @@ def table(rows: list[Row]) -> str:
 
 
 def _targets(rows: list[Row]) -> Iterable[str]:
-    """How many combinations of data, noise and rate reach each target, by their mean over seeds."""
+    """The number of combinations of data, noise and rate that reach each target on average."""
     cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     for row in rows:
         cells.setdefault(_key(row)[:3], {}).setdefault(row["method"], []).append(row)
@@ -98,7 +98,7 @@ def _targets(rows: list[Row]) -> Iterable[str]:
 
 
 def _at_chance(rows: list[Row]) -> Iterable[str]:
-    """How often labels that say nothing of the rows give a list."""
+    """The number of runs with labels independent of the rows in which rows are flagged."""
     for method in dict.fromkeys(row["method"] for row in rows):
         flags = [float(row["flagged_per_wrong"]) for row in rows if row["method"] == method]
         some = sum(share > 0 for share in flags)

@@ -1,4 +1,4 @@
-"""Timing side by side, peak memory, and tables with what they were measured on."""
+"""Alternating timers, peak memory, and CSV tables with a description of the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Before torch is imported: its profiler announces every start and stop otherwise.
+# Set before torch is imported; otherwise its profiler prints every start and stop.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 import torch
@@ -21,22 +21,22 @@ from ptd_ext import _C
 from ptd_ext.utils.atomic_files import atomic_file
 
 RESULTS = Path(__file__).parent / "results"
-FEWEST_TURNS = 4  # the least for a step so slow that no more fit into the time
+FEWEST_TURNS = 4  # minimum for steps so slow that no more fit into the time
 
 
 def interleaved(steps: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
-    """Microseconds per call of each step; steps alternate, so that a slow moment hits them all.
+    """Microseconds per call of each step; steps alternate, so that slow moments affect all of them.
 
-    A turn begins with a call that does not count, since other steps have emptied the caches; a step
-    of more than a few milliseconds does not notice.
+    The first call of a turn is not timed, since other steps have emptied the caches. Steps of more
+    than a few milliseconds are not affected.
     """
     batch, short = {}, {}
     for name, step in steps.items():
-        step()  # compiles, where there is something to compile
+        step()  # compiles, if the step uses torch.compile
         start = time.perf_counter()
         step()
         once = time.perf_counter() - start
-        # At least a millisecond per turn, so that turning costs nothing.
+        # At least a millisecond per turn, so that alternating costs nothing.
         batch[name] = max(1, round(1e-3 / once))
         short[name] = once < 1e-2
     times: dict[str, list[float]] = {name: [] for name in steps}
@@ -55,7 +55,7 @@ def interleaved(steps: dict[str, Callable[[], object]], seconds: float) -> dict[
 def in_turns(
     steps: dict[str, Callable[[], object]], repeats: int, warm: bool = False
 ) -> dict[str, float]:
-    """Median seconds of each step, after one call that does not count unless all are warm."""
+    """Median seconds of each step, after one call that is not timed unless all are warm."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(warm, repeats + 1):
         for name, step in steps.items():
@@ -73,10 +73,10 @@ def quantiles(times: list[float]) -> tuple[float, float, float]:
 
 
 def peak_memory(step: Callable[[], object]) -> int:
-    """The most bytes that a call of `step` holds at once, as torch's CPU allocator sees it."""
+    """The peak number of bytes that a call of `step` holds, by torch's CPU allocator."""
     step()
     activities = [torch.profiler.ProfilerActivity.CPU]
-    for _ in range(5):  # a profile now and then comes back without any event
+    for _ in range(5):  # a profile is sometimes empty
         with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
             step()
         events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -90,13 +90,13 @@ def peak_memory(step: Callable[[], object]) -> int:
 
 
 def peak_resident() -> int:
-    """Peak bytes of this process alone; getrusage would start from those of its parent."""
+    """Peak bytes of this process alone; getrusage would include its parent."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 
 def machine() -> dict[str, object]:
-    """Describe the machine that the figures were measured on."""
+    """Describe the machine."""
     return {
         "cpu": _cpu_name(),
         "cpu_isa": _C.cpu_isa(),
@@ -118,16 +118,16 @@ def _cpu_name() -> str:
 
 
 def parser_for(doc: str, table: str) -> argparse.ArgumentParser:
-    """A command line with --out, by default a table of results/."""
+    """A command line with --out, by default a file in results/."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=RESULTS / table, help="the CSV to write")
+    parser.add_argument("--out", type=Path, default=RESULTS / table, help="CSV file to write")
     return parser
 
 
 def write_csv(
     path: Path, rows: list[dict[str, object]], keep: Callable[[dict[str, str]], bool] | None = None
 ) -> None:
-    """Write a table, whole or not at all. Rows of the file that `keep` accepts stay, as first."""
+    """Write a table atomically. Rows of the file that `keep` accepts come first."""
     if keep is not None and path.exists():
         with path.open(newline="") as file:
             rows = [*filter(keep, csv.DictReader(file)), *rows]

@@ -1,4 +1,4 @@
-"""X ≈ hW with rows of h on the simplex, as one would write it without this package."""
+"""X ≈ hW with rows of h on the simplex, in plain torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def sorted_projection(x: Tensor) -> Tensor:
-    """Rows projected onto the simplex by sorting them."""
+    """Project rows onto the simplex by sorting."""
     ordered = x.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1
     rank = torch.arange(1, x.shape[-1] + 1)
@@ -28,7 +28,7 @@ def torch_weights(gram: Tensor, linear: Tensor, start: Tensor, steps: int) -> Te
 
 
 def torch_fit(x: Tensor, parts: Tensor, turns: int, steps: int) -> tuple[Tensor, Tensor]:
-    """All turns in torch: weights and parts."""
+    """All iterations in torch: weights and parts."""
     weights = torch.full((len(x), len(parts)), 1 / len(parts))
     for _ in range(turns):
         weights = torch_weights(parts @ parts.T, x @ parts.T, weights, steps)

@@ -1,4 +1,4 @@
-"""The losses as one would write them in torch without this package."""
+"""The losses in plain torch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ SMOOTHING = 1e-8
 
 
 def revise(matrix: Tensor) -> Tensor:
-    """Clamped and normalised rows."""
+    """Clamp and normalise rows."""
     clamped = matrix.clamp(min=0)
     return clamped / clamped.sum(-1, keepdim=True)
 
 
 def eager_full(logits, labels, weights, parts, slack):
-    """T(x) whole, then T(x)ᵀg, then the entry of the label."""
+    """Form T(x), then T(x)ᵀg, then select the entry of the label."""
     count, classes = logits.shape
     matrix = (weights @ parts.view(len(parts), -1)).view(count, classes, classes)
     if slack is not None:
@@ -26,7 +26,7 @@ def eager_full(logits, labels, weights, parts, slack):
 
 
 def eager_column(logits, labels, weights, parts, slack):
-    """Only column ȳ: gathered from the parts where there is no slack, from T(x) + ΔT otherwise."""
+    """Only column ȳ: gathered from the parts without slack, and from T(x) + ΔT otherwise."""
     count, classes = logits.shape
     if slack is None:
         columns = parts.permute(2, 0, 1)[labels]  # [N, R, C]
@@ -41,7 +41,7 @@ def eager_column(logits, labels, weights, parts, slack):
 
 
 def sample_loop(logits, labels, weights, parts, slack):
-    """One sample at a time, R matrices added up for each."""
+    """One sample at a time, with a sum of R matrices for each."""
     posterior = logits.softmax(-1)
     losses = []
     for n in range(len(logits)):

@@ -1,11 +1,11 @@
-"""What Nsight Compute measures of the CUDA kernels of one operator.
+"""Profile the CUDA kernels of one operator with Nsight Compute.
 
     python benchmarks/profile_cuda.py forward_loss --size 1024 10 20 [--kernel REGEX] [--backward]
 
-Runs one call of the operator under `ncu`, after some that are not profiled, and prints for each of
-its kernels the time, the bytes of DRAM, the share of DRAM's and the multiprocessors' throughput,
-the occupancy that was reached, and registers. --report FILE keeps all of ncu's sections instead,
-for its own user interface.
+The script runs one call of the operator under `ncu`, after a warm-up. For each kernel it prints
+the time, the bytes of DRAM, the share of the throughput of DRAM and multiprocessors, the achieved
+occupancy, and registers. With --report FILE it saves all sections for the user interface of ncu
+instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def run_operator(arguments: argparse.Namespace) -> None:
-    """The program that ncu runs: a few calls to warm up, then the one that is profiled."""
+    """Run in ncu: a few calls to warm up, then the profiled call."""
     operator = OPERATORS[arguments.operator]
     inputs = operator.inputs(*arguments.size, "cuda")
     step = partial(operator.ours, *inputs)
@@ -62,7 +62,7 @@ def command(ncu: str, arguments: argparse.Namespace) -> list[str]:
 
 
 def kernels(output: str) -> list[dict[str, str]]:
-    """Rows of ncu's table, which starts after what the program and ncu itself print."""
+    """Rows of the table of ncu, which follows other output."""
     lines = output.splitlines()
     start = next((i for i, text in enumerate(lines) if text.startswith('"ID"')), len(lines))
     return list(csv.DictReader(lines[start:]))[1:]  # without the units
@@ -73,8 +73,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("operator", choices=OPERATORS)
     parser.add_argument("--size", nargs=3, type=int, default=(1024, 10, 20), metavar=tuple("NCR"))
     parser.add_argument("--kernel", default="ptd::", help="regular expression of kernel names")
-    parser.add_argument("--backward", action="store_true", help="the backward pass too")
-    parser.add_argument("--report", help="a file for ncu's user interface instead of the table")
+    parser.add_argument("--backward", action="store_true", help="profile the backward pass too")
+    parser.add_argument("--report", help="report file of ncu to write instead of the table")
     parser.add_argument("--inside-ncu", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.backward and not leaves(OPERATORS[arguments.operator].inputs(1, 2, 1, "cpu")):

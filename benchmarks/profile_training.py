@@ -1,8 +1,8 @@
-"""The time of each piece of a train step: data, network, loss, optimiser.
+"""Time the parts of a train step: data, network, loss and optimiser.
 
-LeNet-5 on 28 × 28 images in batches of 128, PTD-R with 10 parts, the driver's own pieces, timed one
-by one: the loss is differentiated to the logits by itself, which is what the driver's one backward
-pass does first. Prints a table and writes a CSV.
+LeNet-5 trains on 28 × 28 images in batches of 128 with PTD-R and 10 parts. The parts of the train
+step are timed one by one. The gradient of the logits is computed separately; in the train step, it
+is the first part of the backward pass. The script prints a table and writes a CSV.
 
     python benchmarks/profile_training.py [--threads 1] [--steps 200] [--out FILE]
 """
@@ -18,19 +18,19 @@ import numpy as np
 import torch
 from measure import machine, parser_for, write_csv
 
-from ptd_ext.train.config.presets import resolve
-from ptd_ext.train.data.problem import load_problem
-from ptd_ext.train.engine.state import TransitionEstimate
-from ptd_ext.train.engine.train_step import TrainStep, order
-from ptd_ext.train.engine.trainer import Trainer
-from ptd_ext.train.methods.base import Batch
+from ptd_ext.engine.stage.stage import Batch
+from ptd_ext.engine.stage.state import TransitionEstimate
+from ptd_ext.engine.training.train_step import TrainStep, order
+from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.experiments.datasets.problem import load_problem
+from ptd_ext.experiments.presets import resolve
 
 CLASSES = 10
 SIZES = {"network": "lenet5", "dataset": "npz", "preset": "fast", "method": "PTD-R"}
 
 
 def images(path: Path, samples: int = 20_000) -> Path:
-    """Random images: their values do not matter to the time."""
+    """Random images; the time does not depend on their values."""
     generator = np.random.default_rng(0)
 
     def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -45,13 +45,13 @@ def images(path: Path, samples: int = 20_000) -> Path:
 def training_steps(folder: Path) -> TrainStep:
     """The main stage of PTD-R on random images."""
     settings = resolve(SIZES, {"data": str(images(folder / "images.npz")), "noise": "symmetric"})
-    return stage_steps(Trainer(settings, load_problem(settings), torch.device("cpu")))
+    return stage_steps(Trainer(settings, load_problem(settings).data, torch.device("cpu")))
 
 
 def stage_steps(trainer: Trainer) -> TrainStep:
-    """The main stage of PTD, with a made-up T(x) instead of a warmed-up network's."""
+    """The main stage of PTD, with a synthetic T(x)."""
     generator = torch.Generator().manual_seed(0)
-    size, parts = trainer.problem.train_size, trainer.settings.parts
+    size, parts = trainer.data.train_size, trainer.settings.n_parts
     weights = torch.rand(size, parts, generator=generator).softmax(-1)
     matrices = torch.randn(parts, CLASSES, CLASSES, generator=generator).softmax(-1)
     trainer.outputs.transition = TransitionEstimate(weights, weights[:0], matrices)
@@ -60,7 +60,7 @@ def stage_steps(trainer: Trainer) -> TrainStep:
     return TrainStep(
         stage,
         [trainer._network(1, 0, None)],
-        trainer.problem,
+        trainer.data,
         trainer.settings,
         trainer.device,
         trainer.ranks,
@@ -68,7 +68,7 @@ def stage_steps(trainer: Trainer) -> TrainStep:
 
 
 def one_step(steps: TrainStep, ids: torch.Tensor) -> dict[str, float]:
-    """Seconds of every piece of a step."""
+    """Seconds of every part of a step."""
     seconds, marks = {}, [time.perf_counter()]
 
     def mark(name: str) -> None:
@@ -76,8 +76,8 @@ def one_step(steps: TrainStep, ids: torch.Tensor) -> dict[str, float]:
         seconds[name] = marks[-1] - marks[-2]
 
     network, (optimiser,) = steps.networks[0], steps.optimisers
-    inputs = steps.problem.train.fetch(ids, steps.device)
-    labels = steps.problem.train_labels[ids]
+    inputs = steps.data.train.fetch(ids, steps.device)
+    labels = steps.data.train_labels[ids]
     mark("data")
     logits = network(inputs)[1]
     mark("network, forward")
@@ -94,7 +94,7 @@ def one_step(steps: TrainStep, ids: torch.Tensor) -> dict[str, float]:
 
 
 def whole_steps(steps: TrainStep, batches: list[torch.Tensor]) -> float:
-    """Median seconds of the driver's own step, to see that nothing is missing."""
+    """Median seconds of a whole train step, to verify that no part is missing."""
     found = []
     start = time.perf_counter()
     for number, batch in enumerate(steps.batches(torch.cat(batches), 0)):
@@ -108,13 +108,15 @@ def whole_steps(steps: TrainStep, batches: list[torch.Tensor]) -> float:
 def main() -> None:
     parser = parser_for(__doc__, "training_step_cpu.csv")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--steps", type=int, default=140, help="at most, of one epoch")
+    parser.add_argument(
+        "--steps", type=int, default=140, help="maximum number of steps, within one epoch"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
         steps = training_steps(Path(folder))
     steps.begin_epoch(0)
-    ids = order(0, 1, 0, steps.problem.train_size)
+    ids = order(0, 1, 0, steps.data.train_size)
     batches = list(ids.split(steps.stage.batch_size))[: options.steps]
     for ids in batches[:10]:
         one_step(steps, ids)

@@ -1,4 +1,4 @@
-"""Data for the comparison of estimators: raw inputs, and frozen features made without labels."""
+"""Data for the comparison of estimators: raw inputs, and frozen features that use no labels."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ptd_ext.train import data
+from ptd_ext.experiments import datasets as data
 
 COMPONENTS = 64
-FEATURE_SAMPLES = 20_000  # of a data set, where features are trained on
+FEATURE_SAMPLES = 20_000  # samples of a data set, if networks train on features
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Raw inputs, which noise is made from, and features; labels are clean but for real noise."""
+    """Raw inputs for the noise, features for the networks, and labels."""
 
     raw: Tensor
     features: Tensor
@@ -35,19 +35,19 @@ class Samples:
     test_counts: Any = None
 
     def subset(self, rows: Tensor) -> Samples:
-        """These training samples only."""
+        """Keep only these training samples."""
         noisy = None if self.noisy is None else self.noisy[rows]
         raw, features, labels = self.raw[rows], self.features[rows], self.labels[rows]
         return replace(self, raw=raw, features=features, labels=labels, noisy=noisy)
 
 
 def load(name: str, folder: Path | None, *, whole: bool = False) -> Samples:
-    """A data set by name.
+    """Load a data set by name.
 
     Args:
         name: fashion_mnist, mnist, svhn, cifar10, news or hausa.
-        folder: holds a folder for each.
-        whole: all samples as images, instead of the first with features.
+        folder: contains a sub-folder for each data set.
+        whole: load all samples as images, instead of the first ones with features.
     """
     if name == "news":
         return _news(folder)
@@ -63,13 +63,13 @@ def load(name: str, folder: Path | None, *, whole: bool = False) -> Samples:
         features, test_features = principal(*pair)
     labels, statistics = found.train_labels[:count], (found.mean, found.std)
     return Samples(
-        raw, features, labels, test, test_features, found.test_labels, found.classes, None,
+        raw, features, labels, test, test_features, found.test_labels, found.n_classes, None,
         *statistics,
     )  # fmt: skip
 
 
 def long_tail(samples: Samples, ratio: float, seed: int) -> Samples:
-    """Class c keeps a share that falls from 1 to 1/ratio, in an order drawn at random."""
+    """Keep shares of the classes that fall from 1 to 1/ratio, in random order."""
     generator = torch.Generator().manual_seed(seed)
     place = torch.randperm(samples.classes, generator=generator)
     shares = ratio ** -(place.double() / (samples.classes - 1))
@@ -118,7 +118,9 @@ def _news(folder: Path) -> Samples:
     (path,) = (folder / "news20").glob("*.tar.*")
     found = []
     with tarfile.open(path) as archive:
-        for member in archive:  # in the archive's order: going back would unpack it again
+        for (
+            member
+        ) in archive:  # in the order of the archive: seeking back would decompress it again
             if member.isfile():
                 text = archive.extractfile(member).read().decode("latin-1")
                 body = text.partition("\n\n")[2]  # without the header, which names the group

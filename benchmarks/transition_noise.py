@@ -15,7 +15,7 @@ from torch import Tensor
 import ptd_ext
 
 Rows = Callable[[Tensor], Tensor]
-RATE_STD = 0.1  # of the noise rate over samples, as in Algorithm 2
+RATE_STD = 0.1  # standard deviation of the noise rate over samples, as in Algorithm 2
 
 
 def instance(x: Tensor, rate: float, classes: int, seed: int) -> Rows:
@@ -23,24 +23,24 @@ def instance(x: Tensor, rate: float, classes: int, seed: int) -> Rows:
 
     def rows(labels: Tensor) -> Tensor:
         return ptd_ext.instance_dependent_noise(
-            x.flatten(1), labels, rate, seed=seed, classes=classes
+            x.flatten(1), labels, rate, random_state=seed, n_classes=classes
         ).rows
 
     return rows
 
 
 def symmetric(x: Tensor, rate: float, classes: int, seed: int) -> Rows:
-    """Any other class."""
+    """Wrong labels are any other class."""
     return _one_matrix(torch.full((classes, classes), 1 / (classes - 1)), rate)
 
 
 def pairwise(x: Tensor, rate: float, classes: int, seed: int) -> Rows:
-    """The next class."""
+    """Wrong labels are the next class."""
     return _one_matrix(torch.eye(classes).roll(1, 1), rate)
 
 
 def random_classes(x: Tensor, rate: float, classes: int, seed: int) -> Rows:
-    """One matrix, whose off-diagonal is drawn at random with few large entries."""
+    """One matrix with a random off-diagonal that has few large entries."""
     generator = torch.Generator().manual_seed(seed)
     return _one_matrix(_random_shape(classes, generator), rate)
 
@@ -83,7 +83,7 @@ def clusters(x: Tensor, rate: float, classes: int, seed: int) -> Rows:
 
 
 def draw(rows: Tensor, seed: int) -> Tensor:
-    """A label from every row."""
+    """Draw a label from every row."""
     generator = torch.Generator().manual_seed(seed + 7_000_000)
     return torch.multinomial(rows, 1, generator=generator)[:, 0]
 

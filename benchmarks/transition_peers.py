@@ -1,13 +1,13 @@
-"""Methods that only the comparison of estimators has: the true T(x), and early-learning targets."""
+"""Methods of the comparison of estimators only: the true T(x), and early-learning targets."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ptd_ext.train.methods.base import Batch, StageContext
-from ptd_ext.train.methods.registry import METHODS, Method
-from ptd_ext.train.methods.transition import CrossEntropy
+from ptd_ext.engine.methods.registry import METHODS, Method
+from ptd_ext.engine.methods.transition import CrossEntropy
+from ptd_ext.engine.stage.stage import Batch, StageContext
 
 ORACLE = "true T(x)"
 MEMORY, PULL = 0.7, 3.0  # β and λ, as published for CIFAR-10
@@ -25,14 +25,14 @@ class Oracle(CrossEntropy):
 
 
 class EarlyLearning(CrossEntropy):
-    """Early-learning regularisation (ELR): predictions are drawn to their own running mean t."""
+    """Early-learning regularisation (ELR): predictions are pulled towards their running mean t."""
 
     targets: Tensor  # t, [N, C]
 
     def begin(self, context: StageContext) -> None:
         """Start the running means at zero."""
         super().begin(context)
-        shape = context.problem.train_size, context.problem.classes
+        shape = context.data.train_size, context.data.n_classes
         self.register_buffer("targets", torch.zeros(shape))
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:

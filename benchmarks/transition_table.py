@@ -1,4 +1,4 @@
-"""Rows of the comparison of estimators: read, appended, and summed up."""
+"""Read, append and summarise rows of the comparison of estimators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The rows so far."""
+    """Read the rows of the file."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -17,7 +17,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def append(path: Path, row: dict[str, Any]) -> None:
-    """One line, in one write, so that two processes can share the file."""
+    """Append a row in one write, so that two processes can share the file."""
     values = [
         f"{v:.4f}" if isinstance(v, float) else str(v).replace(",", " ") for v in row.values()
     ]

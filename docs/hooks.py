@@ -1,7 +1,6 @@
-"""Additions to mkdocs: tables from settings and benchmarks, roles of docstrings."""
+"""Additions to mkdocs: tables of methods, networks, settings and benchmarks."""
 
 import csv
-import re
 from collections.abc import Iterable
 from math import exp, log
 from pathlib import Path
@@ -19,31 +18,76 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return markdown
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Docstrings say :func:`name` and end a line before an indented block with two colons."""
-    html = re.sub(r":(?:func|class|meth|mod|attr):(?=<code>)", "", html)
-    return re.sub(r"::</p>", ":</p>", html)
+def method_table() -> str:
+    """The methods, from the registry."""
+    from ptd_ext.engine.methods.registry import METHODS
+
+    lines = ["| method | | transition matrix |", "|---|---|---|"]
+    for name, method in METHODS.items():
+        text = method.help if method.published else f"{method.help}. Not in the paper"
+        lines.append(f"| {name} | {text} | {'' if method.kind == 'none' else method.kind} |")
+    return "\n".join(lines)
+
+
+def estimator_table() -> str:
+    """The estimators of T(x), from the registry."""
+    from ptd_ext.transition.estimators import ESTIMATORS
+
+    lines = ["| function | estimates | needs |", "|---|---|---|"]
+    for entry in ESTIMATORS.values():
+        needs = ", ".join(f"`{name}`" for name in entry.needs)
+        lines.append(f"| `{entry.function}` | {entry.help} | {needs} |")
+    return "\n".join(lines)
+
+
+def network_table() -> str:
+    """The networks, from the registry."""
+    from ptd_ext.engine.networks import NETWORKS
+
+    inputs = {"anything": "rows or images", "images": "images", "tokens": "tokens"}
+    lines = ["| network | | input |", "|---|---|---|"]
+    lines += [f"| `{name}` | {n.help} | {inputs[n.takes]} |" for name, n in NETWORKS.items()]
+    return "\n".join(lines)
 
 
 def settings_tables() -> str:
-    """One table for each section, from the fields that the flags are made from."""
-    from ptd_ext.train.config.settings import SECTIONS, Settings, describe
+    """One table for each section, from the entries of the settings."""
+    from ptd_ext.engine.settings.settings import SECTIONS
+    from ptd_ext.experiments.settings import ExperimentSettings
 
     lines = []
     for section, about in SECTIONS.items():
         lines += [f"### {section}", "", f"{about[0].upper()}{about[1:]}.", ""]
         lines += ["| flag | default | |", "|---|---|---|"]
-        for name in Settings.__dataclass_fields__:
-            setting = describe(name)
-            if setting["section"] != section:
+        for entry in ExperimentSettings.entries().values():
+            if entry.section != section:
                 continue
-            default = setting["default"]
-            shown = f"`{default}`" if default != "" else ""
-            text = setting["help"].replace("|", "\\|")
-            if setting["choices"]:
-                text += f" ({', '.join(setting['choices'])})"
-            lines.append(f"| `--{name.replace('_', '-')}` | {shown} | {text} |")
+            shown = f"`{entry.default}`" if entry.default != "" else ""
+            text = entry.help.replace("|", "\\|")
+            if limits := ", ".join(entry.choices) or entry.bounds:
+                text += f" ({limits})"
+            lines.append(f"| `{entry.flag}` | {shown} | {text} |")
         lines.append("")
+    return "\n".join(lines)
+
+
+def data_set_table() -> str:
+    """The registry of data sets."""
+    from ptd_ext.experiments.datasets import DATA_SETS
+
+    lines = ["| `--dataset` | | flags of its own |", "|---|---|---|"]
+    for name, entry in DATA_SETS.items():
+        flags = ", ".join(f"`--{option.replace('_', '-')}`" for option in entry.all_options)
+        lines.append(f"| `{name}` | {entry.help} | {flags} |")
+    return "\n".join(lines)
+
+
+def noise_table() -> str:
+    """The registry of noise kinds."""
+    from ptd_ext.noise.kinds import KINDS
+
+    lines = ["| `--noise` | labels that the noise makes wrong become |", "|---|---|"]
+    lines += [f"| `{name}` | {kind.help} |" for name, kind in KINDS.items()]
     return "\n".join(lines)
 
 
@@ -101,4 +145,13 @@ def mean(values: list[float]) -> float:
     return exp(sum(map(log, values)) / len(values))
 
 
-TABLES = {"settings": settings_tables, "losses": loss_table, "nmf": nmf_table}
+TABLES = {
+    "estimators": estimator_table,
+    "methods": method_table,
+    "networks": network_table,
+    "settings": settings_tables,
+    "data sets": data_set_table,
+    "noise": noise_table,
+    "losses": loss_table,
+    "nmf": nmf_table,
+}

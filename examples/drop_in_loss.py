@@ -15,7 +15,7 @@ import ptd_ext
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
 torch.manual_seed(seed)
 pixels, labels = load_digits(return_X_y=True)
-noise = ptd_ext.instance_dependent_noise(pixels, labels, 0.4, seed=seed)
+noise = ptd_ext.instance_dependent_noise(pixels, labels, 0.4, random_state=seed)
 images, clean = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(labels)
 order = torch.randperm(len(images))
 train, test = order[:-360], order[-360:]
@@ -43,11 +43,11 @@ def test_accuracy(network):
 plain = train_network(lambda logits, batch: cross_entropy(logits, noisy_labels[batch]), 20)
 with torch.no_grad():
     features = plain[0](images[train])
-    posteriors = plain(images[train]).softmax(1)
+    pred_probs = plain(images[train]).softmax(1)
 
 weights = ptd_ext.SimplexNMF(n_parts=10, random_state=seed).fit_transform(features)
-anchors = ptd_ext.find_anchors(posteriors)
-parts = ptd_ext.fit_part_transitions(weights, posteriors, anchors).parts
+anchors = ptd_ext.find_anchors(pred_probs)
+parts = ptd_ext.fit_part_transitions(weights, pred_probs, anchors).parts
 
 # The one line that changes.
 through = train_network(

@@ -1,7 +1,7 @@
-"""Trains on data of one's own with labels as they come: one .npz file, one command, one CSV.
+"""Trains on your own data: one .npz file, one command, one CSV of doubtful labels.
 
 `python examples/own_data.py FOLDER` makes a table of 4,000 rows, 20 features and four classes, with
-35 % of the labels wrong, trains with `ptd-ext train`, and reads which labels it doubts.
+35 % of the labels wrong, trains with `ptd-ext train`, and reads the most doubtful labels.
 """
 
 import subprocess
@@ -19,9 +19,9 @@ folder.mkdir(exist_ok=True)
 rows, true_labels = make_classification(
     4000, 20, n_informative=10, n_classes=4, class_sep=1.5, flip_y=0, random_state=0
 )
-noise = ptd_ext.pairwise_noise(true_labels, 0.35, seed=0)
+noise = ptd_ext.pairwise_noise(true_labels, 0.35, random_state=0)
 
-# x: rows [N, D] of numbers, or images, uint8 or float. y: whole numbers from 0, or texts. Without
+# x: rows [N, D] of numbers, or images, uint8 or float. y: integers from 0, or strings. Without
 # x_test and y_test a random fifth is set apart for testing; its labels are then as noisy as the
 # rest.
 np.savez(
@@ -32,13 +32,13 @@ np.savez(
     y_test=true_labels[3000:],
 )
 
-# In a shell: ptd-ext train --dataset npz --data own_data/table.npz --against CE …
-command = f"train --dataset npz --data {folder}/table.npz --out {folder}/run --no-progress"
+# In a shell: ptd-ext train --data own_data/table.npz --against CE …
+command = f"train --data {folder}/table.npz --out {folder}/run --no-progress"
 flags = f"{command} --against CE --test-labels clean".split()
 subprocess.run([sys.executable, "-m", "ptd_ext", *flags], check=True)
 
 # Every label, in the order of the file; `id` is the row of x.
-run = ptd_ext.load_run(folder / "run")
+run = ptd_ext.TrainedRun.load(folder / "run")
 found = run.label_issues
 wrong = found.given_label != true_labels[found.ids]
 doubtful = found.most_doubtful()[:300]

@@ -21,7 +21,7 @@ pixels, labels = load_digits(return_X_y=True)
 ids = torch.arange(rank, 1797 // ranks * ranks, ranks)  # this process's samples, equally many
 images = torch.tensor(pixels[ids], dtype=torch.float32) / 16
 # Noise is a function of the seed and the sample's id: every process draws its own share of it.
-noise = ptd_ext.instance_dependent_noise(pixels[ids], labels[ids], 0.4, seed=0, classes=10, ids=ids)
+noise = ptd_ext.instance_dependent_noise(pixels[ids], labels[ids], 0.4, random_state=0, ids=ids)
 noisy_labels = noise.noisy_labels
 
 
@@ -48,9 +48,9 @@ plain = train_network(lambda logits, batch: cross_entropy(logits, noisy_labels[b
 # All processes fit the same parts, each with its own rows.
 nmf = ptd_ext.SimplexNMF(n_parts=10, random_state=0, process_group="world")
 weights = nmf.fit_transform(plain[0](images))
-all_weights, posteriors = gathered(weights), gathered(plain(images).softmax(1))
-anchors = ptd_ext.find_anchors(posteriors)
-parts = ptd_ext.fit_part_transitions(all_weights, posteriors, anchors).parts
+all_weights, pred_probs = gathered(weights), gathered(plain(images).softmax(1))
+anchors = ptd_ext.find_anchors(pred_probs)
+parts = ptd_ext.fit_part_transitions(all_weights, pred_probs, anchors).parts
 through = train_network(
     lambda logits, batch: ptd_ext.forward_loss(logits, noisy_labels[batch], weights[batch], parts),
     30,
@@ -60,6 +60,6 @@ for name, network in (("cross entropy", plain), ("through T(x)", through)):
     right = (network(images).argmax(1) == noise.labels).sum()
     dist.all_reduce(right)
     if rank == 0:
-        print(f"{name}: {right / len(posteriors):.1%} of the true labels, {ranks} processes")
+        print(f"{name}: {right / len(pred_probs):.1%} of the true labels, {ranks} processes")
 dist.barrier()  # no process leaves while another still needs it
 dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Draws idea.png: an image as a mixture of parts, and its T(x) as the mixture of their matrices.
+"""Draw idea.png: an image as a mixture of parts, and its T(x) as the same mixture of matrices.
 
 python docs/images/draw_idea.py FILE
 """
@@ -14,13 +14,13 @@ import ptd_ext
 
 SAMPLE, PARTS = 7, 4
 pixels, labels = load_digits(return_X_y=True)
-noise = ptd_ext.instance_dependent_noise(pixels, labels, 0.3, seed=0)
+noise = ptd_ext.instance_dependent_noise(pixels, labels, 0.3, random_state=0)
 forest = RandomForestClassifier(200, oob_score=True, random_state=0)
-posteriors = torch.tensor(forest.fit(pixels, noise.noisy_labels).oob_decision_function_)
+pred_probs = torch.tensor(forest.fit(pixels, noise.noisy_labels).oob_decision_function_)
 nmf = ptd_ext.SimplexNMF(n_parts=PARTS, compactness=1e-3, random_state=0)
 weights = torch.as_tensor(nmf.fit_transform(pixels))
-anchors = ptd_ext.find_anchors(posteriors, band=(94, 99))
-parts = ptd_ext.fit_part_transitions(weights, posteriors, anchors, ridge=0.02).parts
+anchors = ptd_ext.find_anchors(pred_probs, band=(94, 99))
+parts = ptd_ext.fit_part_transitions(weights, pred_probs, anchors, ridge=0.02).parts
 T = ptd_ext.transition_matrix(weights, parts)[SAMPLE]
 
 figure = Figure(figsize=(9, 3.4), layout="constrained")

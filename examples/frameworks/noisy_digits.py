@@ -24,14 +24,14 @@ class NoisyDigits(NamedTuple):
 def noisy_digits() -> NoisyDigits:
     """scikit-learn's digits, 40 % of the training labels wrong."""
     pixels, labels = load_digits(return_X_y=True)
-    noise = ptd_ext.symmetric_noise(labels[:1400], 0.4, seed=0)
+    noise = ptd_ext.symmetric_noise(labels[:1400], 0.4, random_state=0)
     forest = RandomForestClassifier(100, min_samples_leaf=3, oob_score=True, random_state=0)
     forest.fit(pixels[:1400], noise.noisy_labels)
-    posteriors = torch.tensor(forest.oob_decision_function_, dtype=torch.float32)
+    pred_probs = torch.tensor(forest.oob_decision_function_, dtype=torch.float32)
     images = torch.tensor(pixels, dtype=torch.float32) / 16
     weights = ptd_ext.SimplexNMF(n_parts=5, random_state=0).fit_transform(images[:1400])
-    anchors = ptd_ext.find_anchors(posteriors, band=(90, 98))
-    parts = ptd_ext.fit_part_transitions(weights, posteriors, anchors).parts
+    anchors = ptd_ext.find_anchors(pred_probs, band=(90, 98))
+    parts = ptd_ext.fit_part_transitions(weights, pred_probs, anchors).parts
     test = images[1400:], torch.tensor(labels[1400:])
     return NoisyDigits(images[:1400], noise.noisy_labels, weights, parts, *test)
 
