@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -55,17 +55,21 @@ class Log:
     def epoch(self, record: dict[str, Any]) -> None:
         """Print the line of an epoch, and append its record to the file."""
         self.info(self._line(record))
-        self.records.append(record)
-        if self.path is not None:
-            try:
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(record) + "\n")
-            except OSError as error:
-                raise NotWrittenError.of(self.path, error) from None
+        self.take([record])
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, float):
                     self._board.add_scalar(f"{record['stage']}/{name}", value, record["epoch"])
+
+    def take(self, records: Sequence[dict[str, Any]]) -> None:
+        """Append records to the file, such as those of a warm-up that another run made."""
+        self.records.extend(records)
+        if self.path is not None:
+            try:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(record) + "\n" for record in records)
+            except OSError as error:
+                raise NotWrittenError.of(self.path, error) from None
 
     def back_to(self, records: list[dict[str, Any]]) -> None:
         """Keep only these records; later ones in the file are those of a killed process."""

@@ -143,7 +143,8 @@ class Trainer:
             step = 0
         stage.finish(self)
         if isinstance(stage, WarmUp) and self.ranks.first:
-            self._cache.write(self.outputs, self.best)
+            records = [each for each in self.log.records if each["stage"] == stage.name]
+            self._cache.write(self.outputs, self.best, records)
 
     def _epoch(
         self, index: int, epoch: int, step: int, steps: TrainStep, stopping: StopSignals
@@ -262,7 +263,8 @@ class Trainer:
         found = self._cache.read(self.device)
         if found is None:
             return False
-        self.outputs, self._best = found
+        self.outputs, self._best = found.outputs, found.best
+        self.log.take(found.records)
         self.log.info(f"warmed-up network read from {self._cache.path}")
         return True
 

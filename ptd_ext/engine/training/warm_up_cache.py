@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,6 +16,14 @@ from ptd_ext.utils.atomic_files import remove_leftovers
 # Settings of the main stage, on which a warm-up does not depend, and those of the warm-up.
 _MAIN = {"method", "epochs"}
 _WARM_UP = {"warm_up_epochs", "posterior_epochs"}
+
+
+class CachedWarmUp(NamedTuple):
+    """A warm-up, with the records of its epochs: curves do not depend on which run made it."""
+
+    outputs: StageOutputs
+    best: BestModel
+    records: list[dict[str, Any]]
 
 
 class WarmUpCache:
@@ -46,15 +55,16 @@ class WarmUpCache:
             raise ValueError(f"warm_up_cache must be a folder to write to; got {folder}.")
         remove_leftovers(folder)
 
-    def read(self, device: torch.device) -> tuple[StageOutputs, BestModel] | None:
-        """The outputs of an earlier warm-up, and its best model; None if there is none."""
+    def read(self, device: torch.device) -> CachedWarmUp | None:
+        """An earlier warm-up; None if there is none."""
         if self.path is None or not self.path.exists():
             return None
         state = checkpoint.load(self.path, self._word, device)
-        return StageOutputs.from_state(state["outputs"]), BestModel.from_state(state["best"])
+        outputs, best = StageOutputs.from_state(state["outputs"]), state["best"]
+        return CachedWarmUp(outputs, BestModel.from_state(best), state["records"])
 
-    def write(self, outputs: StageOutputs, best: BestModel) -> None:
+    def write(self, outputs: StageOutputs, best: BestModel, records: list[dict[str, Any]]) -> None:
         """Leave a warm-up to later experiments."""
         if self.path is not None:
-            state = {"outputs": to_state(outputs), "best": to_state(best)}
+            state = {"outputs": to_state(outputs), "best": to_state(best), "records": records}
             checkpoint.save(self.path, self._word, state)

@@ -36,17 +36,19 @@ def test_a_warm_up_comes_back(tmp_path):
     found.open()
     assert found.read(torch.device("cpu")) is None
     best = BestModel(Scores(1, 0.5, 50.0, -1.0, {}), {"weight": torch.ones(2)}, {})
-    found.write(StageOutputs(posterior=torch.eye(2)), best)
-    outputs, again = cache(tmp_path / "cache").read(torch.device("cpu"))
-    assert torch.equal(outputs.posterior, torch.eye(2))
-    assert again.scores == best.scores
+    records = [{"stage": "warm up", "epoch": 1, "loss": 0.5}]
+    found.write(StageOutputs(posterior=torch.eye(2)), best, records)
+    again = cache(tmp_path / "cache").read(torch.device("cpu"))
+    assert torch.equal(again.outputs.posterior, torch.eye(2))
+    assert again.best.scores == best.scores
+    assert again.records == records
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = WarmUpCache(Settings(), "data")
     found.open()
-    found.write(StageOutputs(), BestModel(Scores(1, 0.5, 50.0, -1.0, {}), {}, {}))
+    found.write(StageOutputs(), BestModel(Scores(1, 0.5, 50.0, -1.0, {}), {}, {}), [])
     assert found.read(torch.device("cpu")) is None
     assert not list(tmp_path.iterdir())
 

@@ -159,9 +159,7 @@ def contents(folder):
             for value in values:
                 value.pop("seconds")
                 value.pop("sha256", None)  # of settings.toml, which names the folder
-            # Runs that share a warm-up may find that another has made it, and tell of none.
-            shared = (folder / "warm_up").exists()
-            found[name] = [v for v in values if not (shared and v.get("stage") == "warm up")]
+            found[name] = values
         elif path.name in ("settings.toml", "given.toml", "cell.toml", "table.csv"):
             # The folder's own name, and seconds, may be in them.
             found[name] = len(path.read_text(encoding="utf-8").splitlines())

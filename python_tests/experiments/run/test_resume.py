@@ -240,8 +240,8 @@ def test_warmed_up_networks_are_shared(clusters, tmp_path):
     train(quick_settings(clusters, method="Forward", **cache), tmp_path / "forward", CPU)
     assert len(list((tmp_path / "cache").iterdir())) == 1
     train(quick_settings(clusters, method="PTD-R", **cache), shared, CPU)
-    records, result, network = outcome(shared)
-    assert {record["stage"] for record in records} == {"train"}
-    assert (result, network) == outcome(alone)[1:]
+    assert outcome(shared) == outcome(alone)  # with the records of the warm-up
+    for name in ("model.safetensors", "labels.safetensors"):
+        assert (shared / name).read_bytes() == (alone / name).read_bytes()
     train(quick_settings(clusters, method="PTD-R", seed=1, **cache), tmp_path / "other", CPU)
     assert len(list((tmp_path / "cache").iterdir())) == 2
