@@ -13,6 +13,7 @@ import torch
 from ptd_ext import _C
 from ptd_ext.engine.networks import NETWORKS
 from ptd_ext.experiments.datasets import DATA_SETS
+from ptd_ext.noise.kinds import KINDS, NoiseKind
 from ptd_ext.transition.estimators import ESTIMATORS
 
 _WIDTH, _INDENT = 100, 14
@@ -41,6 +42,7 @@ def collect() -> dict[str, Any]:
         },
         "usable": {
             "data_sets": {name: entry.missing() for name, entry in DATA_SETS.items()},
+            "noise": {name: _noise_needs(kind) for name, kind in KINDS.items()},
             "networks": {name: network.takes for name, network in NETWORKS.items()},
             "estimators": {name: each.missing(()) for name, each in ESTIMATORS.items()},
             "packages": {
@@ -54,7 +56,7 @@ def collect() -> dict[str, Any]:
 def report(info: dict[str, Any]) -> str:
     """Format the description as aligned text."""
     build, running, usable = info["build"], info["running"], info["usable"]
-    data_sets, packages = usable["data_sets"], usable["packages"].items()
+    data_sets, noise, packages = usable["data_sets"], usable["noise"], usable["packages"].items()
     installed = [name for _, found in packages for name, here in found.items() if here]
     missing = {extra: [n for n, here in found.items() if not here] for extra, found in packages}
     rows = {
@@ -71,6 +73,7 @@ def report(info: dict[str, Any]) -> str:
         " ": "",
         "Data sets": ", ".join(name for name, reason in data_sets.items() if not reason),
         "  unusable": _listed(data_sets.items()),
+        "Noise": ", ".join(name + (f" ({rest})" if rest else "") for name, rest in noise.items()),
         "Networks": _listed(usable["networks"].items()),
         "Estimators": _listed(
             (k, f"needs {', '.join(v)}") for k, v in usable["estimators"].items()
@@ -91,6 +94,10 @@ def report(info: dict[str, Any]) -> str:
 def _listed(items: Iterable[tuple[str, str]]) -> str:
     """Names with their remarks; those without a remark are left out."""
     return ", ".join(f"{name} ({remark})" for name, remark in items if remark)
+
+
+def _noise_needs(kind: NoiseKind) -> str:
+    return "needs features" if kind.needs_features else ""
 
 
 def _describe_cuda_build(build: dict[str, Any]) -> str:

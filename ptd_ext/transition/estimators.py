@@ -24,6 +24,7 @@ class Estimator:
         needs: names of the inputs that it needs.
         help: what it estimates, in one line.
         fit: takes the inputs as keyword arguments, and returns the estimate.
+        takes: names of inputs that it can do without.
     """
 
     name: str
@@ -31,18 +32,20 @@ class Estimator:
     needs: tuple[str, ...]
     help: str
     fit: Callable[..., EstimatedTransition | TransitionEM]
+    takes: tuple[str, ...] = ()
 
     def missing(self, inputs: Iterable[str]) -> list[str]:
         """The inputs that the estimator needs beyond these; it is usable if there are none."""
         return [name for name in self.needs if name not in set(inputs)]
 
     def __call__(self, **inputs: Any) -> EstimatedTransition | TransitionEM:
-        """Estimate T(x) from those of the inputs that are needed."""
+        """Estimate T(x) from those of the inputs that the estimator needs or takes."""
         if missing := self.missing(inputs):
             raise ValueError(
                 f"{self.function} needs {', '.join(self.needs)}; {', '.join(missing)} is missing."
             )
-        return self.fit(**{name: inputs[name] for name in self.needs})
+        used = (*self.needs, *self.takes)
+        return self.fit(**{name: value for name, value in inputs.items() if name in used})
 
 
 def _from_anchors(pred_probs: Any) -> EstimatedTransition:
@@ -74,6 +77,7 @@ _ALL = (
         ("features", "noisy_labels"),
         "one matrix, from the labels of nearest neighbours, without a network",
         neighbour_transition,
+        takes=("n_classes",),
     ),
     Estimator(
         "counts",
@@ -81,6 +85,7 @@ _ALL = (
         ("noisy_labels", "noise_rate"),
         "one matrix, from counts that run while a network trains through it",
         TransitionEM,
+        takes=("n_classes",),
     ),
     Estimator(
         "learned parts",
@@ -92,3 +97,10 @@ _ALL = (
 )
 ESTIMATORS = {each.name: each for each in _ALL}
 """All estimators of T(x) by name."""
+
+AFTER_WARM_UP = tuple(
+    name
+    for name, each in ESTIMATORS.items()
+    if not each.missing(("pred_probs", "features", "noisy_labels"))
+)
+"""Names of those that need nothing but a network trained on the noisy labels, and the rows."""

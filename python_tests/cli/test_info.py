@@ -10,6 +10,7 @@ from ptd_ext import _C
 from ptd_ext.cli import info
 from ptd_ext.engine.networks import NETWORKS
 from ptd_ext.experiments.datasets import DATA_SETS, DataSetEntry
+from ptd_ext.noise.kinds import KINDS
 from ptd_ext.transition.estimators import ESTIMATORS
 
 
@@ -60,6 +61,7 @@ def test_info_lists_the_registries_and_what_is_missing(monkeypatch):
     for registry, key in (
         (DATA_SETS, "data_sets"),
         (NETWORKS, "networks"),
+        (KINDS, "noise"),
         (ESTIMATORS, "estimators"),
     ):
         assert list(usable[key]) == list(registry)
@@ -68,6 +70,7 @@ def test_info_lists_the_registries_and_what_is_missing(monkeypatch):
     assert "Data sets digits, mnist" in lines
     assert "unusable absent (no_such_module is not installed: pip install" in lines
     assert "lenet5 (images)" in lines
+    assert "Noise instance (needs features), symmetric, pairwise" in lines
     assert "anchors (needs pred_probs)" in lines
     assert lines.endswith('Packages json missing no_such_module (pip install "ptd_ext[plot]")')
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,19 +19,25 @@ from ptd_ext.ops.functional import noisy_posterior
 from ptd_ext.transition.barrier import ClassBarrier, class_prior_of
 from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.em import TransitionEM
+from ptd_ext.transition.estimate import EstimatedTransition, trusted_base
+from ptd_ext.transition.estimators import ESTIMATORS
 from ptd_ext.transition.learned_parts import fit_learned_parts
-from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transition
 
+_SPLITS = ("train", "validation")
 _VANISHED = 1e-30  # smaller features cannot be scaled in float32
 
 
-class TrainWithNeighbours(TrainWithTransition):
-    """Training with one matrix, from the labels of nearest neighbours."""
+class TrainWithEstimator(TrainWithTransition):
+    """Training with one matrix, by an entry of :data:`ptd_ext.transition.estimators.ESTIMATORS`."""
+
+    def __init__(self, settings: Settings, loss: Loss, estimator: str) -> None:
+        super().__init__(settings, loss)
+        self.estimator = estimator
 
     def begin(self, context: StageContext) -> None:
         """Estimate the matrix, unless it was estimated before a resume."""
         if context.outputs.transition is None:
-            found = _neighbours(context)
+            found = _estimated(context, self.estimator)
             matrix, prior = found.transition, found.class_prior
             store_estimate(context, TransitionEstimate.one_matrix(matrix, prior, context.data))
         super().begin(context)
@@ -89,10 +96,10 @@ class EMCounts(Stage):
             **anchor_options(s),
         )
         base = start.base
-        if s.count_base == "neighbours":
-            base = _neighbours(context).base()
-        elif s.count_base == "uniform":
+        if s.count_base == "uniform":
             base = torch.ones_like(base)
+        elif s.count_base != "anchors":
+            base = trusted_base(_estimated(context, s.count_base).transition)
         outputs.noise_rate = torch.tensor(start.noise_rate, device=context.device)
         outputs.count_base = base.to(context.device)
         context.ranks.from_first([outputs.noise_rate, outputs.count_base])
@@ -179,20 +186,30 @@ def _without_vanished(features: Tensor) -> Tensor:
     return features.masked_fill(features.abs() < _VANISHED, 0.0)
 
 
-def _neighbours(context: StageContext) -> NeighbourTransition:
-    """The estimate from the labels of neighbours, over training and validation samples.
+def _estimated(context: StageContext, name: str) -> EstimatedTransition | TransitionEM:
+    """T by an estimator that needs no more than a warm-up provides, with its default options.
 
-    Rows of numbers serve as features themselves; for other inputs the network's features are used.
+    It sees training and validation samples.
     """
-    data = context.data
-    labels = data.labels()
+    data, network = context.data, context.networks[0]
+    inputs: dict[str, Any] = {"n_classes": data.n_classes}
+    for need in ESTIMATORS[name].needs:
+        if need == "noisy_labels":
+            inputs[need] = data.labels()
+        elif need == "features":
+            inputs[need] = _features(context)
+        else:
+            logits = [context.predict(network, split).logits for split in _SPLITS]
+            inputs[need] = torch.cat(logits).softmax(-1)
+    return ESTIMATORS[name](**inputs)
+
+
+def _features(context: StageContext) -> Tensor:
+    """Rows of numbers themselves; for other inputs the features of the network."""
+    data, network = context.data, context.networks[0]
     if data.is_table:
         splits = (data.train, data.validation)
         rows = [s.fetch(torch.arange(len(s), device=s.device), context.device) for s in splits]
     else:
-        network = context.networks[0]
-        rows = [
-            context.predict(network, split, features=True).features
-            for split in ("train", "validation")
-        ]
-    return neighbour_transition(torch.cat(rows), labels, n_classes=data.n_classes)
+        rows = [context.predict(network, split, features=True).features for split in _SPLITS]
+    return torch.cat(rows)

@@ -17,7 +17,7 @@ from ptd_ext.engine.methods.joint import JointFinal, JointLabels
 from ptd_ext.engine.methods.learned_transition import (
     EMCounts,
     TrainWithLearnedParts,
-    TrainWithNeighbours,
+    TrainWithEstimator,
 )
 from ptd_ext.engine.methods.small_loss import CoTeaching, MentorNet
 from ptd_ext.engine.methods.transition import (
@@ -146,7 +146,7 @@ METHODS: dict[str, Method] = {
     "PTD-F-V": _parts(_revised_forward, "PTD-F, then T(x) + ΔT is learned", cost=1.4),
     "PTD-R-V": _parts(_revised_reweight, "PTD-R, then T(x) + ΔT is learned", cost=1.4),
     "NN-F": _our_matrix(
-        lambda s: [WarmUp(s), TrainWithNeighbours(s, "forward")],
+        lambda s: [WarmUp(s), TrainWithEstimator(s, "forward", "neighbours")],
         "forward correction by one matrix from the labels of nearest neighbours",
     ),
     # Counts belong to the forward likelihood and are updated until training ends, so that EM has

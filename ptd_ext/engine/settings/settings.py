@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from ptd_ext.engine.networks.registry import NETWORKS
 from ptd_ext.engine.settings.setting import Setting, setting
 from ptd_ext.transition.barrier import class_prior_of
+from ptd_ext.transition.estimators import AFTER_WARM_UP
 from ptd_ext.transition.fit import RIDGE
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Settings:
         "anchors",
         "EM: initial off-diagonal of T, also a prior of it; with anchors, at least half of it is "
         "uniform",
-        ("anchors", "neighbours", "uniform"),
+        (*AFTER_WARM_UP, "uniform"),
     )
     count_rate: str = _transition(
         "between",
