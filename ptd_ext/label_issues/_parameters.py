@@ -11,6 +11,7 @@ from ptd_ext.engine.model.progress import check_progress
 from ptd_ext.engine.settings.settings import MAX_PARTS, MAX_SEED
 from ptd_ext.label_issues.rates import check_flag_share
 from ptd_ext.utils.arguments import check_integer
+from ptd_ext.utils.bounded_files import machine_memory
 from ptd_ext.utils.chosen_device import chosen_device
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check_parameters(model: PTDClassifier) -> None:
 
 def check_classes(classes: int, parts: int) -> None:
     """Raise where the matrices of T(x) are more than this machine's memory holds."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_memory()
     needed = _COPIES * parts * classes**2 * 8
     if needed > memory:
         raise ValueError(

@@ -17,7 +17,7 @@ from ptd_ext.label_issues.rates import Interval, NoiseRate
 from ptd_ext.utils import tensor_files
 from ptd_ext.utils.bounded_files import reason, shortened
 
-_KIND = "label issues"
+_KIND, _FORMAT = "label issues", 2
 _ARRAYS = ("posterior", "label_quality", "is_label_issue", "suggested_probability", "transition")
 _OPTIONAL = ("parts", "part_shares")
 _NEEDED = (*_ARRAYS, "given", "suggested", "rates", "ids", "classes")
@@ -46,12 +46,12 @@ def write_findings(found: LabelIssues, path: str | os.PathLike[str]) -> None:
         "facts": dict(found.facts),
         "curves": list(found.curves),
     }
-    tensor_files.write(path, _KIND, tensors, about)
+    tensor_files.write(path, _KIND, tensors, about, _FORMAT)
 
 
 def read_findings(path: str | os.PathLike[str]) -> LabelIssues:
     """Read findings; raises ValueError for a file that is damaged or holds something else."""
-    tensors, about = tensor_files.read(path, _KIND, _NEEDED)
+    tensors, about = tensor_files.read(path, _KIND, _NEEDED, _FORMAT)
     try:
         return _restore(tensors, about)
     except KeyError as error:

@@ -19,7 +19,6 @@ from ptd_ext.utils.atomic_files import NotWrittenError, atomic_file
 from ptd_ext.utils.bounded_files import reason, shortened
 
 _KEY = "ptd_ext"
-_VERSION = 1
 _MAX_HEADER = 1 << 20  # bytes; the headers of ptd_ext have some kilobytes
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _TYPES = (*_FLOATS, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -27,9 +26,16 @@ _MAX_ENTRY = 200  # bytes of a tensor's type, shape and offsets in the header
 
 
 def write(
-    path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any]
+    path: str | os.PathLike[str],
+    kind: str,
+    tensors: dict[str, Tensor],
+    about: dict[str, Any],
+    version: int = 1,
 ) -> None:
-    """Write tensors and their metadata `about`, a dictionary that JSON can represent."""
+    """Write tensors and their metadata `about`, a dictionary that JSON can represent.
+
+    `version` is that of the format of files of this kind.
+    """
     # Imported here and in `read`, so that `import ptd_ext` stays fast.
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -40,7 +46,7 @@ def write(
         for name, t in tensors.items()
     }
     digest = _digest(tensors, about)
-    header = {"kind": kind, "version": _VERSION, "sha256": digest, "about": about}
+    header = {"kind": kind, "version": version, "sha256": digest, "about": about}
     metadata = {_KEY: json.dumps(header, allow_nan=False)}
     names = sum(len(name) + _MAX_ENTRY for name in tensors)
     if (size := len(json.dumps(metadata)) + names) > _MAX_HEADER:  # `read` would reject it
@@ -56,7 +62,7 @@ def write(
 
 
 def read(
-    path: str | os.PathLike[str], kind: str, names: Collection[str]
+    path: str | os.PathLike[str], kind: str, names: Collection[str], version: int = 1
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read tensors and metadata of a file of this kind, which must have the tensors `names`."""
     from safetensors import SafetensorError, safe_open
@@ -74,15 +80,16 @@ def read(
         raise ValueError(f"{path} was not written by ptd_ext: its header has no {_KEY!r}.")
     try:
         header = json.loads(metadata, parse_constant=_no_constant)
-        found, version, digest = header["kind"], header["version"], header["sha256"]
+        found, written, digest = header["kind"], header["version"], header["sha256"]
         about = dict(header["about"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is damaged: its header cannot be read.") from None
     if found != kind:
         raise ValueError(f"{path} must hold {kind}; it holds {shortened(found)}.")
-    if version != _VERSION:
+    if written != version:
         raise ValueError(
-            f"{path} has version {shortened(version)}; this ptd_ext reads version {_VERSION}."
+            f"{path} was written by another version of ptd_ext: it holds {kind} in format "
+            f"{shortened(written)}, and this version reads format {version}. Create it again."
         )
     for name, tensor in tensors.items():
         if tensor.dtype not in _TYPES:

@@ -9,7 +9,7 @@ from label_issues.report.report_cases import findings
 
 from ptd_ext.engine.rows.labels import array_of, encode_labels
 from ptd_ext.label_issues.findings import LabelIssues, judge
-from ptd_ext.label_issues.findings_file import read_findings, write_findings
+from ptd_ext.label_issues.findings_file import _FORMAT, _KIND, read_findings, write_findings
 from ptd_ext.utils import tensor_files
 
 
@@ -114,12 +114,11 @@ def test_other_objects_are_rejected_before_anything_is_written(tmp_path):
 def forge(path, tensors, about):
     """Write the findings with other tensors and metadata, and a checksum that fits."""
     write_findings(findings(), path)
-    kind = "label issues"
-    found, metadata = tensor_files.read(path, kind, ())
+    found, metadata = tensor_files.read(path, _KIND, (), _FORMAT)
     for name, change in tensors.items():
         found[name] = change(found[name])
     metadata = {name: value for name, value in (metadata | about).items() if value is not None}
-    tensor_files.write(path, kind, found, metadata)
+    tensor_files.write(path, _KIND, found, metadata, _FORMAT)
 
 
 def json_list(text):
@@ -166,6 +165,9 @@ def test_other_files_are_rejected(tmp_path):
     judged().save(path)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match="is damaged"):
+        LabelIssues.load(path)
+    tensor_files.write(path, "label issues", {"x": torch.zeros(1)}, {}, version=1)
+    with pytest.raises(ValueError, match="label issues in format 1, and this version reads"):
         LabelIssues.load(path)
     tensor_files.write(path, "label noise", {"x": torch.zeros(1)}, {})
     with pytest.raises(ValueError, match="must hold label issues; it holds label noise"):

@@ -16,8 +16,8 @@ from ptd_ext.engine.methods.dmi import DeterminantInformation
 from ptd_ext.engine.methods.joint import JointFinal, JointLabels
 from ptd_ext.engine.methods.learned_transition import (
     EMCounts,
-    TrainWithLearnedParts,
     TrainWithEstimator,
+    TrainWithLearnedParts,
 )
 from ptd_ext.engine.methods.small_loss import CoTeaching, MentorNet
 from ptd_ext.engine.methods.transition import (

@@ -61,7 +61,10 @@ def load(path: Path, belongs_to: str, device: torch.device | str = "cpu") -> dic
     with reading(path, "a checkpoint of ptd_ext"):
         state = torch.load(io.BytesIO(contents), map_location=device, weights_only=True)
     if state["format"] != _FORMAT:
-        raise ValueError(f"{path} is not a checkpoint that this ptd_ext reads. {_INSTEAD}")
+        raise ValueError(
+            f"{path} was written by another version of ptd_ext. Delete it to start again, or "
+            "continue with that version."
+        )
     if state["belongs_to"] != belongs_to:
         raise ValueError(
             f"{path} belongs to a run with other settings or data. Choose another folder."

@@ -1,4 +1,8 @@
-"""Runs cells as processes of `ptd-ext train`, several at a time."""
+"""Runs cells as processes of `ptd-ext train`, several at a time.
+
+The jobs are the threads of a `ThreadPoolExecutor`. Each starts a process of its own per cell, since
+the workers of a process pool can neither be asked one by one for a checkpoint nor crash alone.
+"""
 
 from __future__ import annotations
 

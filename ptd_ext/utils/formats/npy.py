@@ -1,4 +1,8 @@
-"""NumPy's .npz and .npy files of numbers and strings: only arrays that are asked for are read."""
+"""NumPy's .npz and .npy files of numbers and strings: only arrays that are asked for are read.
+
+NumPy parses the header, but `np.load` does not read the array: it allocates what a header declares
+before it sees how long the file is, a gigabyte for a file of a hundred bytes.
+"""
 
 from __future__ import annotations
 

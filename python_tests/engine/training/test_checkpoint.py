@@ -20,6 +20,16 @@ def test_state_comes_back(path):
     assert (found["epoch"], found["best"]) == (3, None)
 
 
+def test_a_checkpoint_of_another_version_is_rejected(path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "_FORMAT", 3)
+        checkpoint.save(path, "run", {})
+    with pytest.raises(
+        ValueError, match=r"checkpoint\.pt was written by another version of ptd_ext"
+    ):
+        checkpoint.load(path, "run")
+
+
 def test_a_checkpoint_of_another_run_is_rejected(path):
     checkpoint.save(path, "run", {})
     with pytest.raises(ValueError, match="belongs to a run with other settings or data"):
