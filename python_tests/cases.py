@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from random_numbers import new_generator
 from torch import Tensor
 
 import ptd_ext
@@ -44,7 +45,7 @@ def normal(
     *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> Tensor:
     """Normal random numbers, the same for every type and device."""
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     return torch.randn(shape, generator=g, dtype=torch.float64).to(device, dtype)
 
 
@@ -57,7 +58,7 @@ def uniform(
     *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> Tensor:
     """Random numbers in [0, 1), the same for every type and device."""
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     return torch.rand(shape, generator=g, dtype=torch.float64).to(device, dtype)
 
 
@@ -118,7 +119,7 @@ def make_inputs(
     grad: bool = True,
 ) -> Inputs:
     """Random inputs; `slack` is its size. The same numbers whatever the type and device."""
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g, dtype=torch.float64)
@@ -184,7 +185,7 @@ def gradients(result: Tensor, leaves: list[Tensor], seed: int = 1) -> list[Tenso
     """Gradients of `result` weighted by random numbers; zeros for leaves it does not depend on."""
     if not result.requires_grad:
         return [torch.zeros_like(leaf) for leaf in leaves]
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     outer = torch.randn(result.shape, generator=g, dtype=torch.float64).to(result)
     found = torch.autograd.grad(result, leaves, outer, allow_unused=True)
     return [torch.zeros_like(t) if f is None else f for t, f in zip(leaves, found, strict=True)]

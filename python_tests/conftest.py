@@ -25,6 +25,12 @@ os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_COMPILED))
 
 def pytest_addoption(parser):
     parser.addoption("--messages", type=Path, help="file to add the messages of all errors to")
+    parser.addoption(
+        "--random-seed",
+        type=int,
+        default=0,
+        help="seed of random inputs and of the order of tests (default: 0, which keeps the order)",
+    )
 
 
 def pytest_configure(config):
@@ -33,6 +39,42 @@ def pytest_configure(config):
     if find_spec("ptd_ext") is None:
         install = 'pip install -c constraints.txt ".[test]"'
         raise pytest.UsageError(f"ptd_ext is not installed: run `{install}` first.")
+    os.environ["PTD_EXT_TEST_SEED"] = str(config.getoption("--random-seed"))
+
+
+def pytest_report_header(config):
+    return f"random seed: {config.getoption('--random-seed')}"
+
+
+def pytest_collectstart(collector):
+    """Seed numbers that a module draws when it is imported."""
+    _seed("import", collector.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Seed numbers of fixtures that tests share: they must not depend on which test comes first."""
+    if fixturedef.scope != "function":
+        _seed("fixture", fixturedef.baseid, fixturedef.argname, request.param_index)
+
+
+@pytest.fixture(autouse=True)
+def seeded(request):
+    _seed("test", request.node.nodeid)
+
+
+def _seed(*key):
+    from random_numbers import seed_global_generators
+
+    seed_global_generators(*key)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Shuffle modules, and the tests of each: fixtures of modules are set up once all the same."""
+    if config.getoption("--random-seed"):
+        from random_numbers import seed_from
+
+        items.sort(key=lambda item: (seed_from(item.nodeid.split("::")[0]), seed_from(item.nodeid)))
 
 
 def _recorded(raises, file):

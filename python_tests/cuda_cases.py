@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from emulator.operators import emulated
+from random_numbers import new_generator
 
 from ptd_ext.ops import reference
 
@@ -57,7 +58,7 @@ class Batch:
 
 def batch_of(n, c, r, slack=None, dtype=torch.float32, seed=0, **options):
     """A random batch; r = 0: one matrix and no weights. `slack` is the size of its entries."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = new_generator(seed)
     wide = torch.float64 if dtype is torch.float64 else torch.float32
 
     def drawn(*shape):
@@ -218,9 +219,7 @@ def check_loss(batch, wanted=NAMES, seed=0, check=True, **options):
     truth = define_loss(
         exact, **options | ({} if weight is None else {"class_weight": weight.double()})
     )
-    grad = torch.randn(
-        truth.shape, dtype=batch.parts.dtype, generator=torch.Generator().manual_seed(seed)
-    )
+    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=new_generator(seed))
     loss, grads = run_loss(batch, grad=grad, wanted=wanted, seed=seed, check=check, **options)
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
     near(loss, truth.detach(), tolerance)
@@ -232,9 +231,7 @@ def check_posterior(batch, wanted=NAMES, seed=0, layout=torch.clone):
     """Clean posterior and gradients against float64 truth; `layout` is that of the gradient."""
     exact = batch.double()
     truth = exact.define(reference.clean_posterior)
-    grad = torch.randn(
-        truth.shape, dtype=batch.parts.dtype, generator=torch.Generator().manual_seed(seed)
-    )
+    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=new_generator(seed))
     posterior, grads = run_posterior(batch, layout(grad), wanted, seed=seed)
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 2e-5
     near(posterior, truth.detach(), tolerance, 1e-2)
@@ -246,9 +243,7 @@ def check_noisy(batch, wanted=NAMES, seed=0, layout=torch.clone, **settings):
     """Noisy posterior and gradients against float64 truth; `layout` is that of the gradient."""
     exact = batch.double()
     truth = reference.noisy_posterior(exact.logits, *exact.matrix)
-    grad = torch.randn(
-        truth.shape, dtype=batch.parts.dtype, generator=torch.Generator().manual_seed(seed)
-    )
+    grad = torch.randn(truth.shape, dtype=batch.parts.dtype, generator=new_generator(seed))
     posterior, grads = run_noisy(batch, layout(grad), wanted, seed=seed, **settings)
     truth.backward(grad.double())
     tolerance = 1e-11 if batch.parts.dtype is torch.float64 else 3e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from random_numbers import new_generator
 from torch import Tensor
 
 from ptd_ext.ops import reference
@@ -16,7 +17,7 @@ ROW_SUMS |= {1.3e-38: False, 1e-30: False}
 
 def row_of_sum(classes: int, row_sum: float) -> Arguments:
     """Slack leaves row 1 of T(x) nothing but `row_sum`, in its third entry."""
-    g = torch.Generator().manual_seed(classes)
+    g = new_generator(classes)
     parts = torch.full((2, classes, classes), 1 / 2)
     parts[:, 1] = 0
     slack = torch.zeros(classes, classes)
@@ -28,7 +29,7 @@ def row_of_sum(classes: int, row_sum: float) -> Arguments:
 
 def nearly_certain(classes: int, gap: float) -> Arguments:
     """Class 0 is all but certain, though smoothing alone lets it have the label 1."""
-    g = torch.Generator().manual_seed(classes)
+    g = new_generator(classes)
     logits = torch.randn(4, classes, generator=g)
     logits[:, 0] += gap
     parts = torch.rand(1, classes, classes, generator=g).softmax(-1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
+from random_numbers import SESSION_SEED
 from torch import Tensor
 
 import ptd_ext
@@ -17,15 +19,16 @@ NIGHTLY = settings.get_current_profile_name() == "nightly"
 NAMES = ("logits", "weights", "parts", "slack")
 
 
-def cases(ordinary: int) -> settings:
-    """The same cases in every ordinary run; many more, and new ones, at night."""
-    return settings(
+def cases(ordinary: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The same cases in every ordinary run, others with --random-seed; many more at night."""
+    chosen = settings(
         max_examples=60 * ordinary if NIGHTLY else ordinary,
-        derandomize=not NIGHTLY,
+        derandomize=not (NIGHTLY or SESSION_SEED),
         deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
     )
+    return (lambda test: seed(SESSION_SEED)(chosen(test))) if SESSION_SEED else chosen
 
 
 @dataclass(frozen=True)

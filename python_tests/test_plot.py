@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 import torch
 from cases import simplex_projection
+from random_numbers import new_generator
 
 from ptd_ext.plot import image_grid, part_images, plot_part_images, plot_parts
 
-G = torch.Generator().manual_seed(0)
+G = new_generator(0)
 PARTS = torch.rand(4, 3, 3, generator=G, dtype=torch.float64).softmax(-1)
 WEIGHTS = simplex_projection(torch.randn(50, 4, generator=G, dtype=torch.float64))
 
 
 def test_part_images_are_the_parts_of_the_observations():
-    images = torch.rand(4, 5, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    images = torch.rand(4, 5, 6, generator=new_generator(3), dtype=torch.float64)
     observations = torch.einsum("nj,jab->nab", WEIGHTS, images)
     for given in (observations, observations.numpy()):
         torch.testing.assert_close(part_images(WEIGHTS, given), images)
-    noisy = observations + torch.randn(50, 5, 6, generator=torch.Generator().manual_seed(4))
+    noisy = observations + torch.randn(50, 5, 6, generator=new_generator(4))
     expected = torch.linalg.lstsq(WEIGHTS, noisy.flatten(1)).solution
     torch.testing.assert_close(part_images(WEIGHTS, noisy), expected.view(4, 5, 6))
 
@@ -51,7 +52,7 @@ def test_image_grid():
 
 def test_plots(tmp_path):
     pytest.importorskip("matplotlib")
-    observations = torch.rand(50, 36, generator=torch.Generator().manual_seed(5))
+    observations = torch.rand(50, 36, generator=new_generator(5))
     axes, images = plot_part_images(WEIGHTS, observations, image_shape=(6, 6))
     assert images.shape == (4, 6, 6)
     assert axes.images[0].get_array().shape == (13, 13)

@@ -10,6 +10,7 @@ import torch
 from cuda_cases import batch_of, check_loss, run_loss, run_noisy, run_posterior
 from cuda_cases import check_posterior as check_clean_posterior
 from emulator.harness import compiler
+from random_numbers import new_generator
 
 pytestmark = [
     pytest.mark.slow,
@@ -175,7 +176,7 @@ def test_results_repeat(size):
 @pytest.mark.parametrize("r", [2, 20])
 def test_numbers_of_entries_whose_sign_differs_between_samples(open_entries, r):
     batch = batch_of(37, 10, r, 0.0, seed=12)
-    generator = torch.Generator().manual_seed(open_entries)
+    generator = new_generator(open_entries)
     for e in torch.randperm(100, generator=generator)[:open_entries]:
         i, k = divmod(int(e), 10)
         batch.slack[i, k] = -batch.parts[:, i, k].quantile(0.3)

@@ -15,6 +15,7 @@ from cuda_cases import (
     run_posterior,
 )
 from emulator.harness import compiler
+from random_numbers import new_generator
 
 from ptd_ext.ops import reference
 
@@ -98,7 +99,7 @@ def test_largest_logit_where_the_column_is_zero(c, slack, mass):
     """A product of zero and a number that overflows adds nothing to the gradients."""
     batch = batch_of_one_origin(c, slack, mass)
     batch.logits[0, 3] = 100
-    grad = torch.randn(4, c, generator=torch.manual_seed(0))
+    grad = torch.randn(4, c, generator=new_generator(0))
     posterior, grads = run_posterior(batch, grad, wanted=NAMES)
     exact = replace(batch.double(), smoothing=1e-300)  # so that the definition has a gradient
     truth = exact.define(reference.clean_posterior)

@@ -5,6 +5,7 @@ import torch
 from cuda_cases import batch_of, check_loss, check_noisy, check_posterior, run_loss, run_row_sums
 from emulator.harness import compiler
 from emulator.launches import recording
+from random_numbers import new_generator
 
 pytestmark = [
     pytest.mark.slow,
@@ -16,7 +17,7 @@ TOLERANCE = 1 / 256  # for the sum of weights that the sign table holds for
 
 def even_weights(n, r, total):
     """Multiples of 2^-12 that sum to `total`, so that sums are exact in every order."""
-    g = torch.Generator().manual_seed(r)
+    g = new_generator(r)
     cuts = torch.rand(n, r - 1, generator=g).mul(total * 4096).long().sort(1).values
     first, last = cuts.new_zeros(n, 1), cuts.new_full((n, 1), round(total * 4096))
     return torch.cat([first, cuts, last], 1).diff() / 4096
@@ -29,7 +30,7 @@ def test_entries_exactly_at_zero(size, dtype):
     n, c, r = size
     batch = batch_of(*size, 0.0, dtype, seed=c)
     batch.weights = even_weights(n, r, 1).to(dtype)
-    g = torch.Generator().manual_seed(c)
+    g = new_generator(c)
     parts = torch.randint(8, (r, c, c), generator=g) / 64
     parts[:, :, 0] += 1 / 8  # so that no row is empty
     slack = -torch.einsum("j,jik->ik", batch.weights[0].double(), parts.double())

@@ -19,6 +19,7 @@ from cuda_cases import (
     same,
 )
 from emulator.harness import compiler
+from random_numbers import new_generator
 
 pytestmark = [
     pytest.mark.slow,
@@ -129,7 +130,7 @@ def test_results_repeat(n, c):
 def test_samples_of_a_label_in_any_order(c, slack):
     batch = few_labels(150, c, 3, slack)
     batch.logits[3, 5] += 3e6
-    grad = torch.randn(150, c, generator=torch.manual_seed(c))
+    grad = torch.randn(150, c, generator=new_generator(c))
     first, second = (
         (
             run_loss(batch, wanted=NAMES, reduction="none", seed=seed),
@@ -164,9 +165,9 @@ class TestMean:
     def test_order_of_the_sum(self, n, c):
         """Losses differ so much in size that the order of a plain sum would change its bits."""
         batch = batch_of(n, c, 2)
-        scale = 10.0 ** torch.randint(-4, 8, (n, 1), generator=torch.manual_seed(n))
+        scale = 10.0 ** torch.randint(-4, 8, (n, 1), generator=new_generator(n))
         batch.logits *= scale
-        class_weight = torch.rand(c, generator=torch.manual_seed(1))
+        class_weight = torch.rand(c, generator=new_generator(1))
         runs = [{"seed": 0}, {"seed": 1}, {"seed": 2, "switch_probability": 0.05}]
         for reduction in ("mean", "sum"):
             options = {"class_weight": class_weight, "reduction": reduction, "wanted": ()}
@@ -206,6 +207,6 @@ def test_blocks_that_run_interleaved(n, c, seed):
     batch = batch_of(n, c, 2, 0.05)
     expected = run_loss(batch, wanted=NAMES)
     same(run_loss(batch, wanted=NAMES, seed=seed, interleave=4), expected)
-    grad = torch.randn(n, c, generator=torch.manual_seed(c))
+    grad = torch.randn(n, c, generator=new_generator(c))
     expected = run_posterior(batch, grad, wanted=NAMES)
     same(run_posterior(batch, grad, wanted=NAMES, seed=seed, interleave=4), expected)

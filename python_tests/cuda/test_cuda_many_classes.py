@@ -7,6 +7,7 @@ import torch
 from emulator.harness import compiler
 from emulator.operators import emulated
 from extreme_cases import equal_terms
+from random_numbers import new_generator
 
 from ptd_ext.ops import reference
 
@@ -19,7 +20,7 @@ SAMPLES, CLASSES = 3, 1000
 
 
 def batch_of(r):
-    generator = torch.Generator().manual_seed(r)
+    generator = new_generator(r)
 
     def normal(*shape):
         return torch.randn(*shape, generator=generator)
@@ -153,7 +154,7 @@ def test_gradients_of_the_losses(importance, slack):
 @pytest.mark.parametrize("slack", [False, True])
 def test_gradients_of_clean_posterior(slack):
     batch = clear_batch_of(3, slack)
-    grad = torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(1))
+    grad = torch.randn(SAMPLES, CLASSES, generator=new_generator(1))
     expected = define_gradients(reference.clean_posterior, grad, batch)
     options = (-100, 1e-8)
     with emulated(check=False) as operators:
@@ -166,7 +167,7 @@ def test_gradients_of_clean_posterior(slack):
 def test_gradients_of_noisy_posterior(slack):
     batch = clear_batch_of(3, slack)
     logits, labels, *matrix = batch
-    grad = torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(1))
+    grad = torch.randn(SAMPLES, CLASSES, generator=new_generator(1))
     expected = define_gradients(
         lambda z, _, *rest: reference.noisy_posterior(z, *rest), grad, batch
     )

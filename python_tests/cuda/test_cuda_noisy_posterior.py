@@ -7,6 +7,7 @@ import torch
 from cases import normal
 from cuda_cases import NAMES, Batch, batch_of, check_noisy, off_a_boundary, run_noisy, same
 from emulator.harness import compiler
+from random_numbers import new_generator
 
 pytestmark = [
     pytest.mark.slow,
@@ -204,7 +205,7 @@ def test_order_of_threads_does_not_matter(c, slack):
 
 @pytest.mark.parametrize("c", [10, 16, 36])
 def test_small_posteriors_are_as_exact_as_torch_has_them(c):
-    logits = torch.randint(-30, 30, (64, c), generator=torch.Generator().manual_seed(c)).float()
+    logits = torch.randint(-30, 30, (64, c), generator=new_generator(c)).float()
     logits[0], logits[0, 0] = 0, 90  # a softmax below the least normal number
     batch = Batch(logits, torch.zeros(64), None, torch.eye(c), None)
     out, _ = run_noisy(batch, None, wanted=())

@@ -11,6 +11,7 @@ import torch
 from cases import normal, normal_like, uniform
 from emulator.harness import compiler
 from emulator.operators import emulated
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -47,7 +48,7 @@ def by_column(tensor):
 
 
 def batch_of(n, c, r, slack, dtype):
-    generator = torch.Generator().manual_seed(n + c)
+    generator = new_generator(n + c)
     wide = torch.float64 if dtype is torch.float64 else torch.float32
 
     def normal(*shape):
@@ -200,7 +201,7 @@ def test_label_out_of_range_is_nan_and_has_no_gradient(ops):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layout", [lambda t: t, by_column, spaced])
 def test_project_transition(ops, shape, dtype, layout):
-    generator = torch.Generator().manual_seed(len(shape))
+    generator = new_generator(len(shape))
     matrix, grad = (layout(torch.randn(shape, dtype=dtype, generator=generator)) for _ in range(2))
     expected = torch.ops.ptd_ext
     same([ops.project_transition(matrix)], [expected.project_transition(matrix)])
@@ -214,7 +215,7 @@ def test_project_transition(ops, shape, dtype, layout):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layout", [lambda t: t, spaced])
 def test_simplex_projection(ops, shape, dtype, layout):
-    generator = torch.Generator().manual_seed(len(shape))
+    generator = new_generator(len(shape))
     x, grad = (layout(torch.randn(shape, dtype=dtype, generator=generator)) for _ in range(2))
     expected = torch.ops.ptd_ext
     projected = ops.simplex_projection(x)
@@ -229,7 +230,7 @@ def test_simplex_projection(ops, shape, dtype, layout):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("b", "n", "r"), [(2, 8, 6), (1, 0, 3), (3, 2, 40)])
 def test_simplex_weights(ops, b, n, r, dtype, layout):
-    generator = torch.Generator().manual_seed(n + r)
+    generator = new_generator(n + r)
 
     def normal(*shape):
         return torch.randn(*shape, dtype=dtype, generator=generator)

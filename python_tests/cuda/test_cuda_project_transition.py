@@ -5,6 +5,7 @@ import torch
 from cases import normal_like
 from emulator.harness import compiler
 from emulator.operators import emulated
+from random_numbers import new_generator
 
 from ptd_ext.ops import reference
 
@@ -14,7 +15,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
 def matrix_of(rows, classes, dtype, seed=0):
-    return torch.randn(rows, classes, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(rows, classes, dtype=dtype, generator=new_generator(seed))
 
 
 def run(matrix, grad, **settings):

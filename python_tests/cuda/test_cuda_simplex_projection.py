@@ -4,6 +4,7 @@ import pytest
 import torch
 from emulator.harness import compiler
 from emulator.operators import emulated
+from random_numbers import new_generator
 from torch import inf, nan
 
 from ptd_ext.ops import reference
@@ -15,7 +16,7 @@ each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
 def normal(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(*shape, dtype=dtype, generator=new_generator(seed))
 
 
 def run(x, grad, **settings):

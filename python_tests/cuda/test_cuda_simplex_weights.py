@@ -6,6 +6,7 @@ import pytest
 import torch
 from emulator.harness import compiler
 from emulator.operators import emulated
+from random_numbers import new_generator
 
 from ptd_ext.ops import reference
 from ptd_ext.ops.simplex import WeightProblem
@@ -22,7 +23,7 @@ each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 def make_problem(parts, rows, batch=1, dtype=torch.float32, seed=0):
     """Arguments of the operator: contraction, step, shift, linear, and a start."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = new_generator(seed)
 
     def normal(*shape):
         return torch.randn(*shape, dtype=torch.float64, generator=generator)

@@ -143,7 +143,9 @@ def test_fit_part_transitions(seed, classes, per_class, parts, ridge, kind):
 def test_find_anchors(seed, samples, classes, dtype, scale, has_ids):
     """For every class ids of the data, none twice, by rising posterior; or a sentence."""
     posterior = numbers(seed, samples, classes, scale=scale).softmax(-1).to(dtype)
-    ids = torch.randperm(samples) + 1000 if has_ids else torch.arange(samples)
+    ids = torch.arange(samples)
+    if has_ids:
+        ids = 1000 + torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
     anchors = None
     with contextlib.suppress(Rejected), rejections():
         anchors = ptd_ext.find_anchors(posterior, **{"ids": ids} if has_ids else {})

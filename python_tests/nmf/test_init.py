@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.nmf._data import open_rows
 from ptd_ext.nmf._init import initial_parts, sample_rows
@@ -21,7 +22,7 @@ def test_ranks_choose_among_the_same_rows(split, n_parts):
         def first_row(self, count, device):
             return self.first_index, 400
 
-    x = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(400, 3, generator=new_generator(0))
     whole = sample_rows(open_rows(x), Ranks(), n_parts, 0)
     parts = [(x[:split], 0), (x[split:], split)]
     shares = [sample_rows(open_rows(rows), Share(first), n_parts, 0) for rows, first in parts]
@@ -34,7 +35,7 @@ def test_ranks_choose_among_the_same_rows(split, n_parts):
 def test_first_parts_lie_far_apart(offset):
     """One row of each of some tight groups, whatever the seed."""
 
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     group = torch.arange(60) % 5
     rows = 10 * torch.eye(5, dtype=torch.float64)[group] * (1 + group[:, None]) + offset
     rows += 1e-3 * torch.randn(60, 5, generator=g, dtype=torch.float64)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from cases import each_device, peak_bytes
+from random_numbers import new_generator
 from scipy import stats
 
 import ptd_ext
@@ -13,7 +14,7 @@ CLASSES = 7
 
 
 def samples(count=3000, size=40, classes=CLASSES, seed=0):
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     features = torch.randint(256, (count, size), generator=g, dtype=torch.uint8)
     return features, torch.randint(classes, (count,), generator=g)
 
@@ -39,7 +40,7 @@ def assert_equal(ours, theirs, rows=slice(None)):
 @each_kind
 def test_order_batches_and_device_change_nothing(make, device):
     whole = make(FEATURES, LABELS, random_state=3)
-    g = torch.Generator().manual_seed(1)
+    g = new_generator(1)
     order = torch.randperm(len(LABELS), generator=g)
     x, y = FEATURES[order].to(device), LABELS[order].to(device)
     assert_equal(make(x, y, random_state=3, ids=order), whole, order)
@@ -64,7 +65,7 @@ def test_types_threads_and_blocks_change_nothing(make, monkeypatch):
 
 
 def test_real_numbers_of_any_size_do_not_depend_on_the_batch():
-    features = torch.randn(500, 301, generator=torch.Generator().manual_seed(0))
+    features = torch.randn(500, 301, generator=new_generator(0))
     features *= torch.logspace(-6, 6, 500)[:, None]
     labels = LABELS[:500]
     whole = ptd_ext.instance_dependent_noise(features, labels, 0.3, random_state=1)
@@ -81,7 +82,7 @@ def test_real_numbers_of_any_size_do_not_depend_on_the_batch():
 
 
 def test_default_statistics_do_not_depend_on_the_order():
-    order = torch.randperm(len(LABELS), generator=torch.Generator().manual_seed(2))
+    order = torch.randperm(len(LABELS), generator=new_generator(2))
     options = {"random_state": 5, "inputs": "standardised"}
     whole = ptd_ext.instance_dependent_noise(FEATURES, LABELS, 0.3, **options)
     other = ptd_ext.instance_dependent_noise(

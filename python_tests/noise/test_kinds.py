@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.cli import main
 from ptd_ext.experiments.settings import ExperimentSettings
@@ -14,7 +15,7 @@ from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise
 from ptd_ext.noise.kinds import KINDS, NoiseKind, check_kind
 
 LABELS = torch.arange(60) % 3
-FEATURES = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+FEATURES = torch.randn(60, 4, generator=new_generator(0))
 HOOKS = Path(__file__).parents[2] / "docs" / "hooks.py"
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 
@@ -13,7 +14,7 @@ LABELS = torch.arange(60) % CLASSES
 
 @pytest.fixture(scope="module")
 def noise():
-    features = torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
+    features = torch.randn(60, 8, generator=new_generator(0))
     return ptd_ext.instance_dependent_noise(features, LABELS, 0.4, random_state=0)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 from scipy import stats
 
 from ptd_ext.noise import _logits as noise_logits
@@ -10,12 +11,12 @@ from ptd_ext.noise import _logits as noise_logits
 @pytest.mark.parametrize("size", [3, 700])
 def test_products_are_exact_in_any_order(size):
     """Blocks of columns in any order give the same bits as one product of the rounded factors."""
-    rows = torch.randint(256, (20, size), generator=torch.Generator().manual_seed(0))
+    rows = torch.randint(256, (20, size), generator=new_generator(0))
     inputs = noise_logits.NoiseInputs(rows.to(torch.uint8))
     found = noise_logits.noise_logits(inputs, torch.arange(20), 2, 5, 9)
     weights = noise_logits.projection(2, slice(0, size), 5, 9, torch.device("cpu")) / 2**16
     assert torch.equal(found, rows.double() @ weights)
-    shuffled = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    shuffled = torch.randperm(20, generator=new_generator(1))
     assert torch.equal(noise_logits.noise_logits(inputs, shuffled, 2, 5, 9), found[shuffled])
 
 

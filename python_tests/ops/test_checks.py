@@ -225,8 +225,11 @@ def test_types_of_eight_bits(name):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_that_do_not_sum_to_one(name, dtype):
     value = getattr(GOOD, name)
+    about_3 = r"(3|3\.0\d*|2\.99\d*)\."  # entries of bfloat16 have three digits
     call(**{name: value.to(dtype)}, validate=True)
-    with pytest.raises(ValueError, match=rf"{name} must have rows that sum to 1; .* sums to 3"):
+    with pytest.raises(
+        ValueError, match=rf"{name} must have rows that sum to 1; .* sums to {about_3}$"
+    ):
         call(**{name: (3 * value).to(dtype)}, validate=True)
 
 

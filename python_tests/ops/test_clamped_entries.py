@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from cases import Inputs, assert_same, each_device, make_inputs
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -25,7 +26,7 @@ def zeros_among_entries(samples, classes, parts, dtype, device) -> Inputs:
 
     A quarter of the entries is zero in all samples, without any help of the slack.
     """
-    g = torch.Generator().manual_seed(classes)
+    g = new_generator(classes)
     inputs = make_inputs(samples, classes, parts, slack=0.0, device=device)
     drawn = torch.nn.functional.one_hot(torch.randint(parts, (4, samples), generator=g), parts)
     weights = drawn.sum(0) / 4

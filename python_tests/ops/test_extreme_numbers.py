@@ -30,7 +30,10 @@ def test_row_sums_that_have_no_inverse(classes, row_sum, empty, device):
     matrix = ptd_ext.transition_matrix(*transition)
     row = torch.full((classes,), 1 / classes) if empty else torch.eye(classes)[2]
     assert torch.equal(matrix[:, 1], row.to(device).expand(6, -1))
-    assert torch.equal(matrix, reference.transition_matrix(*transition))
+    # The other rows: a sum of C roundings, and a division.
+    atol = (classes + 1) * torch.finfo(torch.float32).eps
+    expected = reference.transition_matrix(*transition)
+    torch.testing.assert_close(matrix, expected, rtol=0, atol=atol)
 
     results = {
         "noisy_posterior": ptd_ext.noisy_posterior(logits, *transition),

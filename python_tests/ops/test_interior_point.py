@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.ops._interior_point import simplex_least_squares
 from ptd_ext.transition._simplex_least_squares import kkt_residual
@@ -9,7 +10,7 @@ from ptd_ext.transition._simplex_least_squares import kkt_residual
 
 @pytest.mark.parametrize(("parts", "columns"), [(1, 2), (3, 5), (7, 4)])
 def test_the_solution_is_optimal(parts, columns):
-    g = torch.Generator().manual_seed(parts)
+    g = new_generator(parts)
     factor = torch.randn(4, parts, parts, generator=g, dtype=torch.float64)
     gram = factor @ factor.mT / parts
     right = torch.randn(4, parts, columns, generator=g, dtype=torch.float64)
@@ -20,7 +21,7 @@ def test_the_solution_is_optimal(parts, columns):
 
 
 def test_a_target_on_the_simplex_is_reached():
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     target = torch.rand(2, 3, 4, generator=g, dtype=torch.float64).softmax(2)
     gram = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
     torch.testing.assert_close(simplex_least_squares(gram, target), target, rtol=0, atol=1e-9)

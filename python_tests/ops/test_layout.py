@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from cases import make_inputs, uniform
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -17,8 +18,10 @@ def loss_of(inputs, parts):
 
 @pytest.fixture(params=[(12, 6, 4, None), (12, 40, 4, 0.01)], ids=str)
 def inputs(request):
-    *size, slack = request.param
-    return make_inputs(*size, slack=slack, grad=False)
+    samples, classes, _, slack = request.param
+    inputs = make_inputs(*request.param[:3], slack=slack, grad=False)
+    # A label of each class, or of as many as there are samples: without slack, no other is read.
+    return replace(inputs, labels=torch.arange(samples) % classes)
 
 
 def test_layout():
@@ -257,7 +260,7 @@ def test_parts_that_differ_in_two_entries(inputs):
         pytest.skip("only the zeros among many classes are remembered")
     base = ptd_ext.prepare_parts(inputs.parts).clone()
     flat = base.permute(2, 0, 1).view(-1)
-    generator = torch.Generator().manual_seed(0)
+    generator = new_generator(0)
     filled = flat.nonzero()[:, 0]
     for _ in range(50):
         a, b = filled[torch.randint(len(filled), (2,), generator=generator)].tolist()

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from cases import each_device
+from random_numbers import new_generator
 from torch import inf, nan
 
 import ptd_ext
@@ -14,7 +15,7 @@ TOLERANCE = {torch.float64: 1e-14, torch.float32: 1e-6}
 
 
 def normal(*shape, dtype=torch.float64, device="cpu", seed=0):
-    generator = torch.Generator().manual_seed(seed)
+    generator = new_generator(seed)
     return torch.randn(*shape, dtype=torch.float64, generator=generator).to(device, dtype)
 
 

@@ -5,6 +5,7 @@ from math import inf
 import pytest
 import torch
 from cases import each_device, normal_like, uniform
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -16,7 +17,7 @@ COUNTS = [1, 2, 3, 5, 7, 10, 16, 20, 33, 64, 256]
 
 def make_problem(parts, rows=50, features=40, offset=0.0, scale=1.0, seed=0):
     """Gram matrix [R, R] and linear terms [N, R] of mixtures of random parts, in float64."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = new_generator(seed)
     basis = torch.randn(parts, features, dtype=torch.float64, generator=generator)
     mix = torch.rand(rows, parts, dtype=torch.float64, generator=generator) ** 4
     x = mix / mix.sum(-1, keepdim=True) @ basis
@@ -75,13 +76,14 @@ def test_optimality(parts, dtype, device):
 def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
     """All weight goes to the largest, where 1 is less than the rounding of what it is taken off."""
     gram, linear = make_problem(parts)
-    linear = (scale * linear).to(device, dtype)
+    largest = torch.nn.functional.one_hot(linear.argmax(-1), parts)
+    linear = (scale * (linear + largest)).to(device, dtype)  # so that gram does not matter
+    wanted = largest.to(linear)
     for start in (
         None,
         reference.simplex_projection(normal_like(linear)),
     ):
         weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, steps=3)
-        wanted = torch.nn.functional.one_hot(linear.argmax(-1), parts).to(linear)
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-5)
 
 

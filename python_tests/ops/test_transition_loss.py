@@ -178,24 +178,32 @@ def test_half_conversion_is_torchs(dtype):
 @each_loss
 @each_slack
 def test_float32_error_is_no_larger_than_eagers(loss, slack, device):
-    """The bound is the error of eager torch, or two roundings of the results if that is more."""
-    error = {"ours": 0.0, "eager": 0.0}
-    rounding = 0.0
+    """Relative errors of 1,605 samples: the median and, within sampling error, the 90th percentile.
+
+    A mean would be decided by the few samples whose column of T(x) almost cancels. From seed to
+    seed, the ratio of the 90th percentiles varies by 5 %.
+    """
+    errors = {"ours": [], "eager": []}
     for seed in range(5):
         for size in ((257, 10, 20), (64, 100, 7)):
             exact = make_inputs(*size, slack=slack, seed=seed, sparse=seed % 2 == 0, device=device)
             single = exact.to(torch.float32)
             exact = single.to(torch.float64)  # the same numbers, which float32 can hold
-            truth = loss.defined(*exact.arguments, reduction="none", **loss.options)
-            (truth_grad,) = torch.autograd.grad(truth.sum(), exact.logits)
-            size_of_results = truth.pow(2).sum() + truth_grad.pow(2).sum()
-            rounding += (2 * torch.finfo(torch.float32).eps) ** 2 * size_of_results.item()
+            truth = value_and_gradient(loss.defined, exact, loss.options)
+            size_of_results = truth.norm(dim=1).clamp(min=1e-30)
             for name, function in (("ours", loss.fused), ("eager", loss.defined)):
-                value = function(*single.arguments, reduction="none", **loss.options)
-                (grad,) = torch.autograd.grad(value.sum(), single.logits)
-                error[name] += (value - truth).pow(2).sum().item()
-                error[name] += (grad - truth_grad).pow(2).sum().item()
-    assert error["ours"] <= max(1.1 * error["eager"], rounding)
+                found = value_and_gradient(function, single, loss.options)
+                errors[name].append((found - truth).norm(dim=1) / size_of_results)
+    ours, eager = (torch.cat(each) for each in errors.values())
+    assert ours.median() <= eager.median()
+    assert ours.quantile(0.9) <= 1.2 * eager.quantile(0.9)
+
+
+def value_and_gradient(function, inputs, options):
+    """The loss of each sample and its gradient in the logits, [N, 1 + C]."""
+    value = function(*inputs.arguments, reduction="none", **options)
+    (grad,) = torch.autograd.grad(value.sum(), inputs.logits)
+    return torch.cat([value[:, None], grad], 1).detach().double()
 
 
 @each_device

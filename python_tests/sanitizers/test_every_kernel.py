@@ -3,6 +3,7 @@
 import pytest
 import torch
 from cases import assert_same, make_inputs
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
@@ -70,7 +71,7 @@ def test_slack_alone(size, dtype):
 @each_type
 @pytest.mark.parametrize("columns", [3, 17, 40])
 def test_simplex_operators(dtype, columns):
-    g = torch.Generator().manual_seed(columns)
+    g = new_generator(columns)
     rows = torch.randn(5003, columns, generator=g, dtype=dtype).requires_grad_()
     found, wanted = ptd_ext.simplex_projection(rows), reference.simplex_projection(rows)
     torch.testing.assert_close(found, wanted)
@@ -85,7 +86,7 @@ def test_simplex_operators(dtype, columns):
 
 @pytest.mark.parametrize("columns", [3, 17])
 def test_least_squares(columns):
-    g = torch.Generator().manual_seed(columns)
+    g = new_generator(columns)
     basis = torch.rand(columns, 5, 9, generator=g, dtype=torch.float64)
     gram, right = basis @ basis.mT, torch.rand(columns, 5, columns, generator=g).double()
     found = torch.ops.ptd_ext.simplex_least_squares(gram, right)

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 from cases import each_device
+from random_numbers import new_generator
 
 import ptd_ext
 
 
 def posterior(count=1000, classes=4, seed=0):
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     return (3 * torch.randn(count, classes, generator=g)).softmax(1)
 
 
@@ -69,7 +70,7 @@ def test_ids_not_positions(rule):
     rounded /= rounded.sum(1, keepdim=True)
     for scores in (POSTERIOR, rounded):
         plain = ptd_ext.find_anchors(scores, rule=rule, count=7)
-        order = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
+        order = torch.randperm(1000, generator=new_generator(1))
         named = ptd_ext.find_anchors(scores[order], ids=order * 10 + 3, rule=rule, count=7)
         for ours, theirs in zip(named.ids, plain.ids, strict=True):
             assert torch.equal(ours, theirs * 10 + 3)
@@ -87,7 +88,7 @@ def by_sorting(scores, ids, first, last):
 def test_larger_than_memory(steps, batch, monkeypatch, tmp_path):
     """Whatever holds the pred_probs, and however it is cut, the ranks are those of a sort."""
     monkeypatch.setattr("ptd_ext.transition.pred_probs._BATCH_NUMBERS", 3 * batch)
-    g = torch.Generator().manual_seed(steps)
+    g = new_generator(steps)
     scores = ((torch.rand(1000, 3, generator=g) * steps).floor() + 1).double()
     scores = (scores / scores.sum(1, keepdim=True)).float()
     ids = torch.randperm(5000, generator=g)[:1000]
@@ -133,7 +134,7 @@ def test_class_transition():
 def test_class_transition_of_clean_anchors_is_exact():
     truth = torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.6, 0.3], [0.0, 0.4, 0.6]])
     labels = torch.arange(3000) % 3
-    mixed = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0)).softmax(1)
+    mixed = torch.rand(3000, 3, generator=new_generator(0)).softmax(1)
     clean = torch.where(torch.arange(3000)[:, None] < 300, torch.eye(3)[labels], mixed)
     found = ptd_ext.find_anchors(clean @ truth, rule="argmax", count=50)
     torch.testing.assert_close(ptd_ext.class_transition(clean @ truth, found).transition, truth)

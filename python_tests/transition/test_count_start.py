@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.transition.count_start import count_start
@@ -9,7 +10,7 @@ from ptd_ext.transition.count_start import count_start
 
 def posterior_of(matrix, samples=3000, seed=0):
     """P(Ȳ | x) where x tells the clean class, and noisy labels drawn from it."""
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     clean = torch.randint(len(matrix), (samples,), generator=g)
     posterior = matrix[clean]
     return posterior, torch.multinomial(posterior, 1, generator=g)[:, 0]

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
+from random_numbers import new_generator
 
 import ptd_ext
 
@@ -15,7 +16,7 @@ SAMPLES, CLASSES = 130, 4
 
 
 def data():
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     logits = 2 * torch.randn(SAMPLES, CLASSES, generator=g)
     return logits, torch.randint(CLASSES, (SAMPLES,), generator=g)
 

@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from cases import each_device, simplex_projection
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.engine.settings.settings import Settings
@@ -22,7 +23,7 @@ def dirichlet(g, concentration, *shape):
 
 def planted(classes, parts, per_class, *, concentration=1.0, noise=0.0, seed=0):
     """Weights, posteriors, anchors and the parts that the posteriors were made from."""
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     weights = dirichlet(g, concentration, classes * per_class, parts)
     truth = dirichlet(g, 0.3, parts, classes, classes)
     labels = torch.arange(classes * per_class) % classes
@@ -81,7 +82,7 @@ def test_no_step_inside_the_simplex_lowers_the_objective():
     weights, posterior, anchors, truth = planted(6, 5, 30, noise=0.1)
     ridge = 0.05
     fit = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=ridge)
-    g = torch.Generator().manual_seed(1)
+    g = new_generator(1)
     for label in range(6):
         arguments = (weights, posterior, anchors, ridge, label)
         least = objective(fit.parts[:, label], *arguments)
@@ -94,7 +95,7 @@ def test_no_step_inside_the_simplex_lowers_the_objective():
 
 def test_against_all_supports():
     """The best of the solutions with given supports and sums, for sizes that allow it."""
-    g = torch.Generator().manual_seed(3)
+    g = new_generator(3)
     for _ in range(5):
         mix, target = dirichlet(g, 1.0, 8, 2), dirichlet(g, 0.4, 8, 3)
         gram, right = mix.T @ mix, mix.T @ target
@@ -151,7 +152,7 @@ def test_one_part_is_the_class_transition():
 def test_ids_and_several_posteriors():
     weights, posterior, anchors, _ = planted(4, 3, 40)
     plain = ptd_ext.fit_part_transitions(weights, posterior, anchors)
-    order = torch.randperm(160, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(160, generator=new_generator(0))
     named = [ids + 1000 for ids in anchors]
     moved = ptd_ext.fit_part_transitions(weights[order], posterior[order], named, ids=order + 1000)
     torch.testing.assert_close(moved.parts, plain.parts)
@@ -188,7 +189,7 @@ def test_the_losses_take_the_parts():
 
 def test_the_losses_take_what_numpy_made():
     """float64 features and posteriors, as NumPy makes them, and a network's float32 logits."""
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     features = torch.rand(300, 6, generator=g, dtype=torch.float64).numpy()
     pred_probs = torch.randn(300, 4, generator=g, dtype=torch.float64).softmax(-1).numpy()
     weights = ptd_ext.SimplexNMF(3, random_state=0).fit_transform(features)
@@ -282,7 +283,7 @@ def test_classes_with_different_numbers_of_anchors():
 @pytest.mark.parametrize(("count", "rank"), [(1000, 1), (10, 2)])
 def test_directions_within_rounding_are_none(count, rank):
     """Weights of float32 are known to 6e-8, and the more anchors there are the less that says."""
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     apart = torch.randn(2 * count, 1, generator=g, dtype=torch.float64)
     apart[count:] *= 1e-6
     weights = (0.5 + torch.cat([apart, -apart], 1)).float()
@@ -315,7 +316,7 @@ def test_bad_arguments():
 def test_anchors_that_all_have_the_same_weights():
     """Without a ridge G has rank one, and rounding can make it indefinite."""
     for seed in range(40):
-        g = torch.Generator().manual_seed(seed)
+        g = new_generator(seed)
         parts = int(torch.randint(10, 33, (), generator=g))
         same = (8 * torch.rand(1, parts, generator=g, dtype=torch.float64)).softmax(-1)
         posterior = (3 * torch.randn(120, 5, generator=g)).softmax(-1)

@@ -2,13 +2,14 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.transition.gate import LinearGate
 
 
 def test_weights_are_the_softmax_of_an_affine_function():
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     gate = LinearGate(*(torch.randn(shape, generator=g) for shape in ((3, 4), (3,), (4,))))
     features = torch.randn(5, 4, generator=g, dtype=torch.float64)
     weight, bias, centre = (tensor.double() for tensor in gate.tensors().values())

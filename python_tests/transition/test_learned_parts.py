@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.transition.learned_parts import _covariance_directions, _held_out, _principal
@@ -237,7 +238,7 @@ def test_the_start_of_a_class_with_next_to_no_mass_is_a_row_of_probabilities():
 
 def test_principal_directions_of_wide_features():
     """More features than samples: the same directions, without a covariance."""
-    features = torch.randn(20, 50, generator=torch.Generator().manual_seed(0))
+    features = torch.randn(20, 50, generator=new_generator(0))
     centre, directions = _principal(features, 5)
     values, expected = _covariance_directions(features, centre, 5)
     scale = directions.norm(dim=0)
@@ -251,4 +252,4 @@ def test_principal_directions_of_wide_features():
     ("share", "count"), [(1e-9, 1), (0.1, 2), (0.5, 10), (0.97, 19), (1 - 1e-9, 19)]
 )
 def test_a_share_leaves_rows_to_fit_and_rows_to_evaluate_on(share, count):
-    assert _held_out(share, 20, torch.Generator().manual_seed(0)).sum() == count
+    assert _held_out(share, 20, new_generator(0)).sum() == count

@@ -3,12 +3,13 @@
 import pytest
 import torch
 from cases import simplex_projection
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
 from ptd_ext.transition.metrics import approximation_error
 
-G = torch.Generator().manual_seed(0)
+G = new_generator(0)
 PARTS = torch.rand(4, 3, 3, generator=G, dtype=torch.float64).softmax(-1)
 SLACK = 0.2 * torch.randn(3, 3, generator=G, dtype=torch.float64)
 WEIGHTS = simplex_projection(torch.randn(50, 4, generator=G, dtype=torch.float64))
@@ -18,7 +19,7 @@ WEIGHTS = simplex_projection(torch.randn(50, 4, generator=G, dtype=torch.float64
 @pytest.mark.parametrize("weights", [WEIGHTS, None])
 def test_approximation_error(weights, slack):
     labels = torch.arange(50) % 3
-    rows = torch.rand(50, 3, generator=torch.Generator().manual_seed(2)).softmax(1)
+    rows = torch.rand(50, 3, generator=new_generator(2)).softmax(1)
     parts = PARTS if weights is not None else PARTS[0]
     matrix = reference.transition_matrix(weights, parts, slack).expand(50, 3, 3)
     expected = (rows - matrix[torch.arange(50), labels]).abs().sum(1).mean().item()

@@ -3,12 +3,13 @@
 import pytest
 import torch
 from cases import each_device, simplex_projection
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
 from ptd_ext.utils import tensor_files
 
-G = torch.Generator().manual_seed(0)
+G = new_generator(0)
 BASIS = torch.randn(4, 12, generator=G, dtype=torch.float64)
 PARTS = torch.rand(4, 3, 3, generator=G, dtype=torch.float64).softmax(-1)
 SLACK = 0.2 * torch.randn(3, 3, generator=G, dtype=torch.float64)
@@ -22,7 +23,7 @@ def test_weights_of_new_features(device):
     learned = LEARNED.to(device)
     found = learned.weights((WEIGHTS @ BASIS).to(device)).cpu()
     torch.testing.assert_close(found, WEIGHTS, rtol=0, atol=1e-4)
-    features = 3 * torch.randn(40, 12, generator=torch.Generator().manual_seed(1)).double()
+    features = 3 * torch.randn(40, 12, generator=new_generator(1)).double()
     weights = learned.weights(features.to(device)).cpu()
     gradient = (weights @ BASIS - features) @ BASIS.T
     moved = reference.simplex_projection(weights - gradient)
@@ -82,7 +83,7 @@ def test_parts_that_do_not_fit(arguments, sentence):
 def test_rows_as_their_type_rounds_them(dtype, tmp_path):
     """Also those of many classes, and through a file."""
     for classes in (3, 100, 1000):
-        parts = torch.randn(1, classes, classes, generator=torch.Generator().manual_seed(0))
+        parts = torch.randn(1, classes, classes, generator=new_generator(0))
         learned = ptd_ext.PartTransition((5 * parts).softmax(-1).to(dtype))
         learned.save(tmp_path / "parts")
         assert torch.equal(ptd_ext.PartTransition.load(tmp_path / "parts").parts, learned.parts)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.transition.nearest import nearest_neighbours
 
@@ -10,7 +11,7 @@ from ptd_ext.transition.nearest import nearest_neighbours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_neighbours_are_the_nearest(samples, block, dtype):
     k = min(4, samples - 1)
-    features = torch.randn(samples, 12, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    features = torch.randn(samples, 12, generator=new_generator(0), dtype=dtype)
     features += 0.5
     rows = torch.nn.functional.normalize(features.double())
     similar = (rows @ rows.T).fill_diagonal_(-2)
@@ -31,7 +32,7 @@ def test_neighbours_are_the_nearest(samples, block, dtype):
 )
 def test_rows_of_any_length_have_their_direction(scale, dtype):
     """Every second row is scaled, which changes no cosine but for rounding."""
-    features = torch.randn(60, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    features = torch.randn(60, 12, generator=new_generator(0), dtype=torch.float64)
     rows = torch.nn.functional.normalize(features)
     similar = (rows @ rows.T).fill_diagonal_(-2)
     features[::2] *= scale

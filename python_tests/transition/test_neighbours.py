@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 
 
 def clusters(samples=3000, classes=4, seed=0, absent=None):
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     clean = torch.randint(classes, (samples,), generator=g)
     if absent is not None:
         clean[clean == absent] = 0

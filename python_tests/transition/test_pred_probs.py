@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.transition.pred_probs import PredProbs, combine
 
 
 def posterior(seed=0):
-    return (2 * torch.randn(1000, 4, generator=torch.Generator().manual_seed(seed))).softmax(1)
+    return (2 * torch.randn(1000, 4, generator=new_generator(seed))).softmax(1)
 
 
 POSTERIOR = posterior()
@@ -54,7 +55,7 @@ def test_averaged_over_epochs():
 
 def test_cross_fitted():
     """Every sample scored by the network of another fold; folds come in any order."""
-    order = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
+    order = torch.randperm(1000, generator=new_generator(1))
     folds = [(part + 50, POSTERIOR[part]) for part in order.split(300)]
     combined, ids = ptd_ext.combine_pred_probs(folds)
     assert torch.equal(ids, torch.arange(1000) + 50)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext import reference
 from ptd_ext.reference import simplex_least_squares as interior_point
@@ -15,7 +16,7 @@ SIZES = [(1, 1, 1), (3, 1, 2), (2, 3, 1), (4, 2, 7), (3, 5, 8), (2, 20, 33), (1,
 def problems(size, *, rank=None, scale=1.0, seed=0):
     """G [P, R, R] of a given rank, and B [P, R, K]."""
     count, parts, columns = size
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     root = torch.randn(count, rank or 2 * parts, parts, generator=g, dtype=torch.float64)
     right = scale * torch.randn(count, parts, columns, generator=g, dtype=torch.float64)
     return root.mT @ root / root.shape[1], right

@@ -6,6 +6,7 @@ import os
 
 import pytest
 import torch
+from random_numbers import new_generator
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -18,7 +19,7 @@ LABELS = torch.arange(60) % 5
 
 @pytest.fixture
 def noise():
-    features = torch.rand(60, 8, generator=torch.Generator().manual_seed(0))
+    features = torch.rand(60, 8, generator=new_generator(0))
     return ptd_ext.instance_dependent_noise(
         features, LABELS, 0.4, random_state=7, inputs="standardised", ids=torch.arange(60) * 3
     )
@@ -26,7 +27,7 @@ def noise():
 
 @pytest.fixture
 def part_transition():
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     parts = torch.rand(4, 5, 5, generator=g).softmax(-1)
     basis, slack = torch.randn(4, 8, generator=g), torch.randn(5, 5, generator=g)
     return ptd_ext.PartTransition(parts, basis, slack, about={"data": "digits", "seed": 7})

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
+from random_numbers import new_generator
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -36,7 +37,7 @@ def batch_of(labels: Tensor, epoch: int = 0, step: int = 0, ids: Tensor | None =
 
 def random_batch(seed: int, samples: int, classes: int, networks: int = 1, scale: float = 2.0):
     """Labels [B] and, for every network, logits [B, C], float64 and to be differentiated."""
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     labels = torch.randint(classes, (samples,), generator=g)
     logits = [
         (scale * torch.randn(samples, classes, generator=g, dtype=torch.float64)).requires_grad_()

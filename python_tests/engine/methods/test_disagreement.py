@@ -16,6 +16,7 @@ from engine.methods.method_cases import (
     rows_of,
     same,
 )
+from random_numbers import new_generator
 
 from ptd_ext.engine.methods.disagreement import CoTeachingPlus, Decoupling
 from ptd_ext.engine.methods.small_loss import CoTeaching
@@ -62,7 +63,7 @@ def test_decoupling_learns_from_the_mean_over_disagreement(seed):
 def test_without_disagreement_parameters_and_momentum_stay(make, first, optimiser):
     settings = Settings(ramp_epochs=0, disagreement_free_steps=5)
     labels = torch.tensor([0, 1, 2, 0, 1, 2])
-    inputs = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    inputs = torch.randn(6, 4, generator=new_generator(1))
     stage = begun(make(settings), labels, 3)
     trained = Trained(stage, Schedule(optimiser, 0.1, weight_decay=0.1), 4, 3)
     disputed = trained.networks[0](inputs).argmax(-1) != trained.networks[1](inputs).argmax(-1)

@@ -16,6 +16,7 @@ from engine.methods.method_cases import (
     random_batch,
     same,
 )
+from random_numbers import new_generator
 
 from ptd_ext.engine.methods.dmi import FLOOR, DeterminantInformation, determinant
 from ptd_ext.engine.settings.settings import Settings
@@ -125,7 +126,7 @@ def test_divided_by_the_batch_ten_classes_have_next_to_no_gradient():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_missing_class_gives_a_finite_loss_without_a_gradient(dtype):
     labels = torch.arange(20) % 3
-    z = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    z = torch.randn(20, 4, generator=new_generator(0)).to(dtype).requires_grad_()
     stage = begun(DeterminantInformation(Settings(dmi_per_sample=True)), labels, 4)
     (loss,) = stage.losses(batch_of(labels), [z])
     assert loss.item() == pytest.approx(-math.log(FLOOR))
@@ -137,7 +138,7 @@ def test_a_missing_class_gives_a_finite_loss_without_a_gradient(dtype):
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_batch_smaller_than_the_classes_is_dropped(samples):
     labels = torch.arange(8) % 4
-    inputs = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
+    inputs = torch.randn(8, 5, generator=new_generator(0))
     stage = begun(
         DeterminantInformation(Settings(dmi_per_sample=True, dmi_lr=0.1, weight_decay=0.1)),
         labels,

@@ -15,6 +15,7 @@ from engine.methods.method_cases import (
     random_batch,
     stub_run,
 )
+from random_numbers import new_generator
 
 from ptd_ext.engine.methods.joint import JointFinal, JointLabels, joint_loss
 from ptd_ext.engine.settings.settings import Settings
@@ -92,7 +93,7 @@ def test_confident_logits_have_a_finite_loss_and_gradient(dtype):
 def test_labels_are_the_mean_of_the_last_epochs_predictions(average, soft_from):
     samples, classes = 11, 3
     settings = Settings(joint_average=average, joint_soft_from=soft_from)
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     labels = torch.randint(classes, (samples,), generator=g)
     run = stub_run(labels, classes)
     stage = JointLabels(settings)
@@ -148,7 +149,7 @@ def test_a_run_resumed_within_an_epoch_makes_the_same_labels():
     settings = Settings(joint_soft_from=2, joint_average=2)
     labels = torch.tensor([0, 1, 2, 0])
     whole = begun(JointLabels(settings), labels, 3)
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     for epoch in range(4):
         for ids in (torch.tensor([2, 0]), torch.tensor([1, 3])):
             z = torch.randn(2, 3, generator=g)
@@ -166,7 +167,7 @@ def test_a_run_resumed_within_an_epoch_makes_the_same_labels():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_training_corrects_most_wrong_labels_of_two_clusters(seed):
-    g = torch.Generator().manual_seed(seed)
+    g = new_generator(seed)
     truth = torch.arange(200) % 2
     inputs = torch.randn(200, 5, generator=g) + 3.0 * (truth[:, None] - 0.5)
     wrong = torch.rand(200, generator=g) < 0.3
@@ -184,7 +185,7 @@ def test_training_corrects_most_wrong_labels_of_two_clusters(seed):
 
 
 def test_the_final_network_learns_the_soft_labels_of_its_samples():
-    g = torch.Generator().manual_seed(0)
+    g = new_generator(0)
     run = stub_run(torch.zeros(9, dtype=torch.int64), 3)
     run.outputs.soft_labels = torch.randn(9, 3, generator=g).softmax(-1)
     stage = JointFinal(Settings())

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from random_numbers import new_generator
 from torch.nn import functional as F
 from training_cases import CPU, quick_settings, write_clusters
 
@@ -21,7 +22,7 @@ N, C, R = 40, 5, 3
 
 @pytest.fixture
 def run():
-    generator = torch.Generator().manual_seed(0)
+    generator = new_generator(0)
     weights = torch.rand(N, R, generator=generator, dtype=torch.float64).softmax(-1)
     parts = torch.randn(R, C, C, generator=generator, dtype=torch.float64).softmax(-1)
     data = SimpleNamespace(n_classes=C, train_size=N)
@@ -39,7 +40,7 @@ def stage_of(method, run, index, **settings):
 
 
 def batch_of(size=17):
-    generator = torch.Generator().manual_seed(1)
+    generator = new_generator(1)
     ids = torch.randperm(N, generator=generator)[:size]
     labels = torch.randint(C, (size,), generator=generator)
     logits = torch.randn(size, C, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -111,7 +112,7 @@ def test_forward_revision_learns_the_slack_with_the_network(run):
     assert stage.start == "best"
     assert (stage.slack == 0).all()
     with torch.no_grad():
-        stage.slack += 0.1 * torch.randn(C, C, generator=torch.Generator().manual_seed(3))
+        stage.slack += 0.1 * torch.randn(C, C, generator=new_generator(3))
     batch, logits = batch_of()
     (loss,) = stage.losses(batch, [logits])
     slack = stage.slack.detach().clone().requires_grad_()
@@ -127,7 +128,7 @@ def test_forward_revision_learns_the_slack_with_the_network(run):
 def test_reweighted_revision_teaches_the_slack_by_the_likelihood_alone(run, method):
     stage = stage_of(method, run, 2)
     with torch.no_grad():
-        stage.slack += 0.05 * torch.randn(C, C, generator=torch.Generator().manual_seed(3))
+        stage.slack += 0.05 * torch.randn(C, C, generator=new_generator(3))
     batch, logits = batch_of()
     (loss,) = stage.losses(batch, [logits])
     to_logits, to_slack = torch.autograd.grad(loss, [logits, stage.slack])

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from random_numbers import new_generator
 from torch import nn
 
 from ptd_ext import find_anchors, fit_part_transitions
@@ -22,7 +23,7 @@ N, M, C, D = 120, 30, 3, 8
 @pytest.fixture
 def context():
     """The part of a trainer that the estimate uses."""
-    generator = torch.Generator().manual_seed(0)
+    generator = new_generator(0)
     posterior = torch.randn(N, C, generator=generator).mul(2).softmax(-1)
     features = {"train": (N, D), "validation": (M, D)}
     splits = {name: torch.rand(*shape, generator=generator) for name, shape in features.items()}

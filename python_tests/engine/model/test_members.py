@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.engine.model.members import Member, judge_rows
@@ -20,7 +21,7 @@ class TwoOutputs(torch.nn.Module):
 
 
 def member(seed, slack=None):
-    generator = torch.Generator().manual_seed(seed)
+    generator = new_generator(seed)
     draw = {"generator": generator, "dtype": torch.float64}
     parts = torch.rand(2, 3, 3, **draw) + 3 * torch.eye(3)
     parts /= parts.sum(-1, keepdim=True)
@@ -30,7 +31,7 @@ def member(seed, slack=None):
 
 
 def rows_of(count):
-    rows = torch.randn(count, 4, generator=torch.Generator().manual_seed(9))
+    rows = torch.randn(count, 4, generator=new_generator(9))
     preprocessing, stored = Preprocessing.fit(rows)
     return Inputs(stored, None, preprocessing)
 

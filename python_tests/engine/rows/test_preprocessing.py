@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.engine.rows import preprocessing
 from ptd_ext.engine.rows.image_files import ImageFiles
@@ -14,7 +15,7 @@ RANDOM = np.random.default_rng(0)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
 def test_images_are_normalised_by_channel(monkeypatch, dtype):
     monkeypatch.setattr(preprocessing, "_PIECE", 4)
-    images = torch.randint(0, 256, (11, 2, 3, 5), generator=torch.Generator().manual_seed(0))
+    images = torch.randint(0, 256, (11, 2, 3, 5), generator=new_generator(0))
     images[:, 1] = 7  # a constant channel is not divided by zero
     given = images.to(dtype)
     found, stored = Preprocessing.fit(given)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.rows.split import split_data
@@ -12,7 +13,7 @@ from ptd_ext.engine.rows.training_data import TrainingData
 
 @pytest.fixture
 def data() -> TrainingData:
-    rows = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(9, 3, generator=new_generator(0))
     preprocessing, stored = Preprocessing.fit(rows)
     positions = torch.arange(6), torch.arange(6, 9)
     return split_data(stored, torch.arange(9) % 2, ("no", "yes"), preprocessing, positions)

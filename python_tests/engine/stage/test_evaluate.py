@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.engine.rows.preprocessing import Preprocessing
@@ -26,7 +27,7 @@ class Normalising(torch.nn.Module):
 
 
 def inputs_of(count):
-    rows = torch.randn(count, 4, generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(count, 4, generator=new_generator(0))
     preprocessing, stored = Preprocessing.fit(rows)
     return Inputs(stored, None, preprocessing)
 

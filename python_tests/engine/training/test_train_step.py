@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.engine.methods.registry import stages_of
 from ptd_ext.engine.networks.linear import Linear
@@ -18,7 +19,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def steps():
-    rows = torch.randn(23, 4, generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(23, 4, generator=new_generator(0))
     preprocessing, stored = Preprocessing.fit(rows)
     positions = torch.arange(20), torch.arange(20, 23)
     data = split_data(stored, torch.arange(23) % 3, ("a", "b", "c"), preprocessing, positions)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from random_numbers import new_generator
 
 from ptd_ext.experiments.datasets.dataset import DataSet, as_labels, channel_statistics
 
@@ -64,7 +65,7 @@ def test_labels_that_are_not_integers(values, message):
 
 
 def test_statistics_of_channels():
-    images = torch.randint(0, 256, (50, 2, 3, 3), generator=torch.Generator().manual_seed(0))
+    images = torch.randint(0, 256, (50, 2, 3, 3), generator=new_generator(0))
     images[:, 1] = 51
     for scaled in (images.byte(), images.float() / 255):
         means, deviations = channel_statistics(scaled)
