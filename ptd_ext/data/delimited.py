@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptd_ext.data.user_data import digest
 from ptd_ext.utils.bounded_files import ContentError
 from ptd_ext.utils.csv_files import write_csv
 
@@ -27,7 +26,7 @@ class Delimited:
     """
 
     def __init__(self, pandas: Any, path: Path) -> None:
-        self._pandas, self._path, self._digest = pandas, path, digest(path)
+        self._pandas, self._path = pandas, path
         self._separator = separator = SEPARATORS[path.suffix.lower()]
         try:
             with open(path, newline="", encoding="utf-8-sig") as file:
@@ -78,8 +77,6 @@ class Delimited:
             changes: new labels by row.
         """
         cells = self._strings(header=None)
-        if len(cells) != len(keep) + 1 or digest(self._path) != self._digest:
-            raise ValueError(f"{self._path} changed while its labels were judged. Judge it again.")
         for row, label in changes.items():
             cells.iat[row + 1, position] = str(label)
         header, *rows = cells[np.concatenate([[True], keep])].itertuples(index=False, name=None)

@@ -57,15 +57,6 @@ def test_spellings_of_a_number_stay_in_the_copy(tmp_path):
     assert (tmp_path / "c.csv").read_text() == "side,n\n100,1\n1e2,2\n100,3\n"
 
 
-def test_a_file_that_is_reordered_is_not_copied(tmp_path):
-    path = tmp_path / "d.csv"
-    path.write_text("side\na\nb\n")
-    table = Delimited(pandas, path)
-    path.write_text("side\nb\na\n")
-    with pytest.raises(ValueError, match="changed while its labels were judged"):
-        table.write(tmp_path / "c.csv", 0, np.ones(2, dtype=bool), {})
-
-
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
 

@@ -108,7 +108,9 @@ def test_classes_and_names_of_columns_agree():
         frame = pandas.DataFrame(probabilities, columns=names)
         labels = np.array(["a", "b"])[given]
         if names == ["b", "a"]:
-            with pytest.raises(ValueError, match=r"order of the columns of pred_probs, \['b', 'a'\]"):
+            with pytest.raises(
+                ValueError, match=r"order of the columns of pred_probs, \['b', 'a'\]"
+            ):
                 ptd_ext.find_label_issues(None, labels, pred_probs=frame, classes=["a", "b"])
             continue
         found = ptd_ext.find_label_issues(None, labels, pred_probs=frame, classes=["a", "b"])
