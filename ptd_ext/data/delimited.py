@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ptd_ext.utils.bounded_files import ContentError
 from ptd_ext.utils.csv_files import write_csv
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PIECE = 1 << 20  # bytes read at a time
 _MAX_COLUMNS = 100_000  # each takes some kilobytes and a good deal of time in pandas
 
 
@@ -28,6 +30,9 @@ class Delimited:
     def __init__(self, pandas: Any, path: Path) -> None:
         self._pandas, self._path = pandas, path
         self._separator = separator = SEPARATORS[path.suffix.lower()]
+        with path.open("rb") as file:
+            if any(b"\0" in piece for piece in iter(partial(file.read, _PIECE), b"")):
+                raise ContentError("must be text; it has NUL characters. Save it as UTF-8")
         try:
             with open(path, newline="", encoding="utf-8-sig") as file:
                 lines = csv.reader(file, delimiter=separator)

@@ -11,7 +11,7 @@ from ptd_ext.data.arrays import read_array_pair, read_arrays
 from ptd_ext.data.delimited import SEPARATORS
 from ptd_ext.data.image_folders import read_folder
 from ptd_ext.data.tables import read_table
-from ptd_ext.data.user_data import UserData, digest
+from ptd_ext.data.user_data import UserData, check_ids, digest
 from ptd_ext.engine.settings.schedule import IMAGE_SIZE
 
 
@@ -59,6 +59,9 @@ def read_data(
     digests = {source: digest(source) for source in sources if source.exists()}
     size = IMAGE_SIZE if image_size is None else image_size
     data = _read(path, kind, label, text, leave_out, size, parts)
+    for part in (data, data.test, data.validation):
+        if part is not None:
+            check_ids(part.ids, str(path))
     return replace(data, digests=digests)
 
 

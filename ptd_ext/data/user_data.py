@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.utils.bounded_files import machine_memory
+from ptd_ext.utils.csv_files import check_csv_string
 
 _MAX_NAME = 1000  # characters of a class name; the page and the table repeat it
 _FEW_CLASSES = 10  # classes that may have one row each
@@ -126,12 +127,27 @@ def check_labels(y: Any, what: str) -> None:
                 f"{what} must hold class names of at most {_MAX_NAME:,} characters; the label in "
                 f"row {row} has {len(name):,}. Is it the column of the labels?"
             )
+        _check_string(name, what)
     different, rows = len(labels.classes), len(labels.codes)
     if different > max(_FEW_CLASSES, rows // 2):
         raise ValueError(
             f"{what} must hold several rows of each class; it holds {different:,} different labels "
             f"in {rows:,} rows. Is it the column of the labels?"
         )
+
+
+def check_ids(ids: NDArray[Any], what: str) -> None:
+    """Raise ValueError for ids that the table of labels could not hold."""
+    if ids.dtype.kind in "OU":
+        for each in ids.tolist():
+            _check_string(str(each), f"the ids of {what}")
+
+
+def _check_string(text: str, what: str) -> None:
+    try:
+        check_csv_string(text)
+    except ValueError as error:
+        raise ValueError(f"{what} must be strings that a table can hold: {error}") from None
 
 
 def digest(path: Path) -> bytes:

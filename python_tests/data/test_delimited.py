@@ -76,3 +76,20 @@ def test_copies_read_back_equal(tmp_path_factory, ending, rows):
     assert list(csv.reader(io.StringIO(text, newline=""), delimiter=SEPARATORS[ending])) == expected
     found = pandas.read_csv(copy, sep=SEPARATORS[ending], dtype=str, na_filter=False)
     assert [found.columns.tolist(), *found.to_numpy().tolist()] == expected
+
+
+def test_nul_characters_are_rejected(tmp_path):
+    """pandas and csv before Python 3.11 do not read them."""
+    from ptd_ext.utils.bounded_files import ContentError
+
+    (tmp_path / "d.csv").write_bytes(b"side,n\na," + b"x" * (1 << 20) + b"\0\n")
+    with pytest.raises(ContentError, match="must be text; it has NUL characters"):
+        Delimited(pandas, tmp_path / "d.csv")
+
+
+def test_names_that_begin_with_a_byte_order_mark(tmp_path):
+    path, copy = tmp_path / "d.csv", tmp_path / "copy.csv"
+    path.write_bytes("\ufeff\ufeffside,n\na,1\n".encode())
+    table = Delimited(pandas, path)
+    table.write(copy, 0, np.ones(1, dtype=bool), {})
+    assert pandas.read_csv(copy).columns.tolist() == table.columns == ["\ufeffside", "n"]

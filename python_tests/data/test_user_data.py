@@ -8,7 +8,7 @@ from data.data_cases import folder_part, save
 
 from ptd_ext.data.image_folders import read_folder
 from ptd_ext.data.read import read_data
-from ptd_ext.data.user_data import check_labels, digest
+from ptd_ext.data.user_data import check_ids, check_labels, digest
 
 
 def test_labels_that_are_not_classes():
@@ -106,7 +106,7 @@ def test_rows_that_change_their_order_get_no_labels(tmp_path, kind):
     (tmp_path / "data").mkdir()
     data = CHANGES[kind](tmp_path / "data")
     keep = np.ones(len(data.ids), dtype=bool)
-    with pytest.raises(ValueError, match="changed while its labels were judged. Judge it again"):
+    with pytest.raises(ValueError, match=r"changed while its labels were judged\. Judge it"):
         data.write_copy(tmp_path / "copy", keep, np.asarray(data.y))
     assert not (tmp_path / "copy").exists()
 
@@ -136,3 +136,20 @@ def test_a_file_that_is_gone_has_changed(tmp_path):
     path.unlink()
     with pytest.raises(ValueError, match=r"d\.npz changed while"):
         data.check_unchanged()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "\udcc3\udca9"])
+def test_strings_that_no_table_holds_are_rejected_before_training(tmp_path, text):
+    with pytest.raises(ValueError, match="y must be strings that a table can hold: "):
+        check_labels(["a", text] * 2, "y")
+    with pytest.raises(ValueError, match="the ids of d must be strings that a table can hold"):
+        check_ids(np.array(["a", text], dtype=object), "d")
+    check_ids(np.array([("a", 1), 2.5, os.fsdecode(b"\xff")], dtype=object), "d")
+    check_ids(np.arange(3), "d")
+
+
+def test_ids_are_checked_when_they_are_read(tmp_path):
+    arrays = {"x": np.arange(8.0)[:, None], "y": np.arange(8) % 2}
+    ids = np.array([f"a\0{row}" for row in range(8)])
+    with pytest.raises(ValueError, match=r"the ids of .*d\.npz must be strings that a table can"):
+        read_data(save(tmp_path, **arrays, ids=ids))
