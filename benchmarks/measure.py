@@ -18,7 +18,7 @@ import torch
 
 import ptd_ext
 from ptd_ext import _C
-from ptd_ext.utils.atomic_files import atomic_file
+from ptd_ext.utils import csv_files
 
 RESULTS = Path(__file__).parent / "results"
 FEWEST_TURNS = 4  # minimum for steps so slow that no more fit into the time
@@ -133,8 +133,5 @@ def write_csv(
             rows = [*filter(keep, csv.DictReader(file)), *rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = list(dict.fromkeys(key for row in rows for key in row))
-    with atomic_file(path) as name, open(name, "w", newline="") as file:
-        writer = csv.DictWriter(file, fields, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    csv_files.write_csv(path, fields, ([row.get(key) for key in fields] for row in rows))
     print(f"Written to {path}")

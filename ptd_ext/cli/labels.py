@@ -60,6 +60,7 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
         "number of flagged rows, relative to the estimated number of wrong labels",
     ),
 }
+_DIGITS = 16  # of the digest of the data, which the page shows
 # Defaults that PTDClassifier finds for the data or the machine.
 _DEFAULTS = {
     "max_epochs": (None, "10 to 100, fewer for more rows"),
@@ -93,10 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, metavar="FOLDER", help="folder of the results (default: DATA-labels)")
     cleaned = parser.add_mutually_exclusive_group()
     cleaned.add_argument(
-        "--drop", action="store_true", help="write a copy without the flagged rows"
+        "--drop",
+        action="store_true",
+        help="write a copy without the flagged rows; nothing at all if findings cannot be trusted",
     )
     cleaned.add_argument(
-        "--relabel", action="store_true", help="write a copy with the suggested labels"
+        "--relabel",
+        action="store_true",
+        help="write a copy with the suggested labels; likewise",
     )
     add(
         "--cross-fit",
@@ -154,7 +159,12 @@ def _run(arguments: argparse.Namespace) -> None:
             progress=True if arguments.verbose else False if arguments.quiet else None,
             **options,
         )
-        found = dataclasses.replace(found, warnings=(*data.warnings, *found.warnings))
+        digests = {f"SHA-256 of {p.name}": d.hex()[:_DIGITS] for p, d in data.digests.items()}
+        found = dataclasses.replace(
+            found,
+            warnings=(*data.warnings, *found.warnings),
+            facts={**found.facts, **digests},
+        )
         print(found)
         if (arguments.drop or arguments.relabel) and not found.trusted:
             raise ValueError(
@@ -173,16 +183,18 @@ def _beside(data: Path) -> Path:
 
 
 def _write(data: UserData, found: LabelIssues, out: Path, arguments: argparse.Namespace) -> None:
+    copy = cleaned_name(data.path) if arguments.drop or arguments.relabel else None
+    if copy is not None:
+        data.check_unchanged()  # before earlier results are removed
     remove_unfinished(out)
     written = [TABLE, REPORT]
-    sample = None if data.shown is None else show_rows(data.shown)
-    found.report(out / REPORT, title=f"Labels of {data.path.name}", sample=sample)
-    if arguments.drop or arguments.relabel:
-        name = cleaned_name(data.path)
+    if copy is not None:  # first, so that an error leaves no other results
         keep = ~found.is_label_issue if arguments.drop else np.ones(len(found), dtype=bool)
         labels = found.given_label if arguments.drop else found.suggested_label
-        data.write(out / name, keep, labels)
-        written.append(name)
+        data.write_copy(out / copy, keep, labels)
+        written.append(copy)
+    sample = None if data.shown is None else show_rows(data.shown)
+    found.report(out / REPORT, title=f"Labels of {data.path.name}", sample=sample)
     found.to_csv(out / TABLE)  # written last: it marks the results as complete
     print(f"written to {out}: {', '.join(written)}")
 

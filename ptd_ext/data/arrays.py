@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ptd_ext.data.user_data import Part, UserData, check_labels, digest
+from ptd_ext.data.user_data import Part, UserData, check_labels
 from ptd_ext.engine.rows.raw_rows import channels_last
 from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import reading, shortened
@@ -36,7 +36,6 @@ def read_arrays(path: Path, parts: bool) -> UserData:
     * `x_test`, `y_test`, `ids_test`: a test part; read only if `parts`. Without ids its rows are
       numbered on from those of `x`.
     """
-    before = digest(path)
     wanted = (*_ROW_ARRAYS, *(_TEST_ARRAYS if parts else ()), "class_names")
     arrays, held = read_npz(path, lambda names: [n for n in wanted if n in names], _STRINGS)
     for name in ("x", "y"):
@@ -66,8 +65,6 @@ def read_arrays(path: Path, parts: bool) -> UserData:
         if classes is not None and old.dtype.kind != "U":
             numbers = {name: number for number, name in enumerate(classes)}
             new = np.array([numbers[name] for name in new.tolist()], dtype=old.dtype)
-        if digest(path) != before:
-            raise ValueError(f"{path} changed while its labels were judged. Judge it again.")
         changed = {name: arrays[name] for name in _ROW_ARRAYS if name in arrays}
         _write_copy(path, copy, {**changed, "y": new.reshape(old.shape)}, keep)
 
@@ -79,7 +76,6 @@ def read_array_pair(path: Path, label: str | None) -> UserData:
     """Read rows or images of a .npy file, and their labels of the .npy file `label`."""
     if label is None or Path(label).suffix.lower() != ".npy" or not Path(label).is_file():
         raise ValueError(f"--label must be the .npy file with the labels of {path}; got {label}.")
-    before = digest(path), digest(Path(label))
     array, y = read_npy(path), read_npy(Path(label), strings=True)
     x = _rows(array, str(path))
     if y.shape not in ((len(array),), (len(array), 1)):
@@ -91,8 +87,6 @@ def read_array_pair(path: Path, label: str | None) -> UserData:
     check_labels(y, label)
 
     def write(copy: Path, keep: NDArray[np.bool_], new: NDArray[Any]) -> None:
-        if (digest(path), digest(Path(label))) != before:
-            raise ValueError(f"{path} or {label} changed while they were judged. Judge them again.")
         with atomic_file(copy) as temporary, open(temporary, "wb") as file:
             np.savez(file, x=array[keep], y=new[keep])
 

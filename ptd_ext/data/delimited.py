@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptd_ext.data.user_data import digest
 from ptd_ext.utils.bounded_files import ContentError
 from ptd_ext.utils.csv_files import write_csv
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PIECE = 1 << 20  # bytes read at a time
 _MAX_COLUMNS = 100_000  # each takes some kilobytes and a good deal of time in pandas
 
 
@@ -27,8 +28,11 @@ class Delimited:
     """
 
     def __init__(self, pandas: Any, path: Path) -> None:
-        self._pandas, self._path, self._digest = pandas, path, digest(path)
+        self._pandas, self._path = pandas, path
         self._separator = separator = SEPARATORS[path.suffix.lower()]
+        with path.open("rb") as file:
+            if any(b"\0" in piece for piece in iter(partial(file.read, _PIECE), b"")):
+                raise ContentError("must be text; it has NUL characters. Save it as UTF-8")
         try:
             with open(path, newline="", encoding="utf-8-sig") as file:
                 lines = csv.reader(file, delimiter=separator)
@@ -78,8 +82,6 @@ class Delimited:
             changes: new labels by row.
         """
         cells = self._strings(header=None)
-        if len(cells) != len(keep) + 1 or digest(self._path) != self._digest:
-            raise ValueError(f"{self._path} changed while its labels were judged. Judge it again.")
         for row, label in changes.items():
             cells.iat[row + 1, position] = str(label)
         header, *rows = cells[np.concatenate([[True], keep])].itertuples(index=False, name=None)

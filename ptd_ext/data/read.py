@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ptd_ext.data.arrays import read_array_pair, read_arrays
 from ptd_ext.data.delimited import SEPARATORS
 from ptd_ext.data.image_folders import read_folder
 from ptd_ext.data.tables import read_table
-from ptd_ext.data.user_data import UserData
+from ptd_ext.data.user_data import UserData, check_ids, digest
 from ptd_ext.engine.settings.schedule import IMAGE_SIZE
 
 
@@ -54,8 +55,27 @@ def read_data(
             of a .npz file are ignored, and a folder that has them is rejected.
     """
     path, kind = Path(path), kind_of(path)
+    sources = [path, *([Path(label)] if label and path.suffix.lower() == ".npy" else [])]
+    digests = {source: digest(source) for source in sources if source.exists()}
+    size = IMAGE_SIZE if image_size is None else image_size
+    data = _read(path, kind, label, text, leave_out, size, parts)
+    for part in (data, data.test, data.validation):
+        if part is not None:
+            check_ids(part.ids, str(path))
+    return replace(data, digests=digests)
+
+
+def _read(
+    path: Path,
+    kind: str,
+    label: str | None,
+    text: str | None,
+    leave_out: Sequence[str],
+    image_size: int,
+    parts: bool,
+) -> UserData:
     if kind == "image_folder":
-        return read_folder(path, IMAGE_SIZE if image_size is None else image_size, parts)
+        return read_folder(path, image_size, parts)
     if path.suffix.lower() == ".npy":
         return read_array_pair(path, label)
     if kind == "npz":

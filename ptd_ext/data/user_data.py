@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.utils.bounded_files import machine_memory
+from ptd_ext.utils.csv_files import check_csv_string
 
 _MAX_NAME = 1000  # characters of a class name; the page and the table repeat it
 _FEW_CLASSES = 10  # classes that may have one row each
@@ -47,8 +49,7 @@ class UserData:
         y: given labels, [N].
         ids: file names of images, ids of a .npz file, the index of a .parquet file, otherwise
             row numbers, [N].
-        write: writes the rows to keep with new labels to a path, in the format of the data; for a
-            folder of images, a CSV file of file names and labels. No image is moved.
+        write: as :meth:`write_copy`, without its checks.
         shown: the rows as the page shows them; None to show X.
         classes: all classes in their order, if the data list them.
         y_clean: true labels, [N], if the data hold them.
@@ -56,6 +57,7 @@ class UserData:
         validation: the validation part, if the data have one.
         notes: messages on how the data were read.
         warnings: messages on possible problems of the data.
+        digests: a digest of each file or folder that was read, from before it was read.
     """
 
     path: Path
@@ -70,6 +72,33 @@ class UserData:
     validation: Part | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    digests: Mapping[Path, bytes] = field(default_factory=dict)
+
+    def check_unchanged(self) -> None:
+        """Raise ValueError if a file has changed since it was read: other rows have its labels."""
+        for path, before in self.digests.items():
+            if not path.exists() or digest(path) != before:
+                raise ValueError(f"{path} changed while its labels were judged. Judge it again.")
+
+    def write_copy(self, path: Path, keep: NDArray[np.bool_], labels: NDArray[Any]) -> None:
+        """Write the rows to keep with new labels, in the format of the data.
+
+        Of a folder of images, a CSV file of file names and labels is written; no image is moved.
+
+        Args:
+            path: the file to write.
+            keep: true for the rows to keep, [N].
+            labels: the new label of every row, [N].
+        """
+        self.check_unchanged()
+        try:
+            self.write(path, keep, labels)
+        finally:  # the files are read again; what comes of a change is no copy of them
+            try:
+                self.check_unchanged()
+            except ValueError:
+                path.unlink(missing_ok=True)
+                raise
 
     def rows(self) -> Any:
         """X in memory: image files are decoded."""
@@ -98,6 +127,7 @@ def check_labels(y: Any, what: str) -> None:
                 f"{what} must hold class names of at most {_MAX_NAME:,} characters; the label in "
                 f"row {row} has {len(name):,}. Is it the column of the labels?"
             )
+        _check_string(name, what)
     different, rows = len(labels.classes), len(labels.codes)
     if different > max(_FEW_CLASSES, rows // 2):
         raise ValueError(
@@ -106,9 +136,35 @@ def check_labels(y: Any, what: str) -> None:
         )
 
 
+def check_ids(ids: NDArray[Any], what: str) -> None:
+    """Raise ValueError for ids that the table of labels could not hold."""
+    if ids.dtype.kind in "OU":
+        for each in ids.tolist():
+            _check_string(str(each), f"the ids of {what}")
+
+
+def _check_string(text: str, what: str) -> None:
+    try:
+        check_csv_string(text)
+    except ValueError as error:
+        raise ValueError(f"{what} must be strings that a table can hold: {error}") from None
+
+
 def digest(path: Path) -> bytes:
-    """A checksum of a file, which shows whether it changes while its labels are judged."""
+    """The SHA-256 of a file; of a folder, that of the names, sizes and times of its files.
+
+    It shows whether the data change while their labels are judged. Hidden files do not count.
+    """
     found = hashlib.sha256()
+    if path.is_dir():
+        for folder, below, names in os.walk(path):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            for name in sorted(name for name in names if not name.startswith(".")):
+                file = os.path.join(folder, name)
+                about = os.stat(file)
+                found.update(os.fsencode(os.path.relpath(file, path)))
+                found.update(f"\0{about.st_size} {about.st_mtime_ns}\0".encode())
+        return found.digest()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
             found.update(piece)

@@ -22,7 +22,7 @@ from ptd_ext.engine.model.fitted_model import FittedModel
 from ptd_ext.engine.model.progress import TrainingProgress
 from ptd_ext.engine.networks import networks_for
 from ptd_ext.engine.rows.features import extract_features
-from ptd_ext.engine.rows.labels import GivenLabels, check_same_index, encode_labels, row_ids
+from ptd_ext.engine.rows.labels import GivenLabels, encode_labels, row_ids
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.rows.split import hold_out, split_data
 from ptd_ext.engine.rows.torch_dataset import read_dataset
@@ -32,6 +32,7 @@ from ptd_ext.engine.training.placement import Placement
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
+from ptd_ext.utils.arguments import check_same_index
 from ptd_ext.utils.bounded_files import reason, shortened
 from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.distributed import Ranks
@@ -130,7 +131,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 DataConversionWarning,
                 stacklevel=2,
             )
-        check_same_index(X, y, "y")
+        check_same_index(X=X, y=y)
         seed = seed_of(self.random_state)
         preprocessing, stored = Preprocessing.fit(self._features(X), seed)
         labels = encode_labels(y)

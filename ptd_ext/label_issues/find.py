@@ -9,13 +9,14 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from ptd_ext.engine.model.progress import bar_on_terminals
-from ptd_ext.engine.rows.labels import as_ids, check_same_index
+from ptd_ext.engine.rows.labels import as_ids
 from ptd_ext.engine.rows.torch_dataset import read_dataset
 from ptd_ext.label_issues._parameters import check_folds, check_parameters, check_seed
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.rates import check_flag_share
 from ptd_ext.label_issues.samples import show_rows
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
+from ptd_ext.utils.arguments import check_same_index, has_index
 from ptd_ext.utils.params import seed_of
 
 
@@ -81,10 +82,9 @@ def find_label_issues(
     check_folds(cross_fit)
     check_seed(random_state)
     y = list(y) if isinstance(y, Iterator) else y  # it is gone through more than once
-    for name, other in (("y", y), ("pred_probs", pred_probs), ("features", features)):
-        check_same_index(X if hasattr(X, "iloc") else y, other, name)
+    check_same_index(X=X, y=y, pred_probs=pred_probs, features=features, ids=ids)
     if ids is None:
-        ids = next((each.index for each in (X, y) if _has_index(each)), None)
+        ids = next((each.index for each in (X, y) if has_index(each)), None)
     if pred_probs is not None or features is not None:
         if options or cross_fit:
             odd = next(iter(options), "cross_fit")
@@ -135,7 +135,3 @@ def _by_training(
     model.fit(X, y)
     found = cross_fitted(model, X, y, splits) if folds else model.label_issues_
     return found if ids is None else dataclasses.replace(found, ids=ids)
-
-
-def _has_index(value: Any) -> bool:
-    return hasattr(value, "index") and hasattr(value, "iloc")

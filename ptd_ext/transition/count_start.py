@@ -10,7 +10,7 @@ from torch import Tensor
 from ptd_ext.transition.anchors import class_transition, find_anchors
 from ptd_ext.transition.estimate import trusted_base
 from ptd_ext.transition.pred_probs import combine_pred_probs
-from ptd_ext.utils.arguments import check_share
+from ptd_ext.utils.arguments import check_same_index, check_share
 from ptd_ext.utils.ids import as_labels
 
 _HALF = 0.49  # largest noise rate of two classes: at one half there is nothing to learn
@@ -75,6 +75,7 @@ def count_start(
         **anchors: options of :func:`ptd_ext.find_anchors`.
     """
     validation_error = check_share(validation_error, "validation_error")
+    check_same_index(pred_probs=pred_probs, noisy_labels=noisy_labels)
     pred_probs, _ = combine_pred_probs(pred_probs)
     labels, _ = as_labels(noisy_labels, pred_probs.shape[1])
     if len(labels) != len(pred_probs):

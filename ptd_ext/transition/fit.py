@@ -15,6 +15,7 @@ from ptd_ext.transition._simplex_least_squares import kkt_residual, simplex_leas
 from ptd_ext.transition.anchors import Anchors, anchor_positions
 from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.pred_probs import PredProbs
+from ptd_ext.utils.arguments import check_same_index
 from ptd_ext.utils.ids import as_rows
 from ptd_ext.utils.threads import threads_for, using
 
@@ -52,6 +53,7 @@ def fit_part_transitions(
     """
     if not ridge >= 0:
         raise ValueError(f"ridge must be at least 0; got {ridge}.")
+    check_same_index(weights=weights, pred_probs=pred_probs, ids=ids)
     given = PredProbs(pred_probs, ids)
     weights = as_rows(weights, "weights", "R")
     if len(weights) != len(given):

@@ -19,7 +19,7 @@ from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.transition.pred_probs import combine
-from ptd_ext.utils.arguments import check_integer, check_nonnegative
+from ptd_ext.utils.arguments import check_integer, check_nonnegative, check_same_index
 from ptd_ext.utils.ids import as_labels, as_rows, as_tensor
 
 _SMALLEST = 1e-12  # smallest argument of a logarithm, and smallest divisor
@@ -105,6 +105,7 @@ def fit_learned_parts(
         gate_penalty: weight of the squares of V.
         random_state: seed of the start, the order and the held-out share.
     """
+    check_same_index(features=features, clean_probs=clean_probs, noisy_labels=noisy_labels)
     features = as_rows(features, "features", "D")
     posterior, _ = combine(clean_probs, None, "clean_probs")
     samples, classes = posterior.shape

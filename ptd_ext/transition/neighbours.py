@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.nearest import nearest_neighbours
-from ptd_ext.utils.arguments import check_integer, check_nonnegative
+from ptd_ext.utils.arguments import check_integer, check_nonnegative, check_same_index
 from ptd_ext.utils.ids import as_labels, as_rows
 
 _START = 0.5  # the diagonal at first, of three classes and more
@@ -65,6 +65,7 @@ def neighbour_transition(
         max_iter: maximum number of EM iterations.
         tol: EM ends when no entry of T changes by this much.
     """
+    check_same_index(features=features, noisy_labels=noisy_labels)
     features = as_rows(features, "features", "D")
     labels, n_classes = as_labels(noisy_labels, n_classes)
     if len(labels) != len(features):

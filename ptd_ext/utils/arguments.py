@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -50,3 +52,31 @@ def is_complex(values: Any) -> bool:
     return kind == "c" or (
         kind == "O" and any(isinstance(each, (complex, np.complexfloating)) for each in values.flat)
     )
+
+
+def check_same_index(**given: Any) -> None:
+    """Raise if two of the arguments are pandas objects with the same index in another order.
+
+    Their rows are paired by position, as everywhere in scikit-learn, which would exchange labels.
+    """
+    named = [(name, each) for name, each in given.items() if has_index(each)]
+    for (name, each), (other_name, other) in combinations(named, 2):
+        first, second = each.index, other.index
+        if len(first) != len(second) or first.equals(second):
+            continue
+        try:
+            exchanged = Counter(first) == Counter(second)
+        except TypeError:  # an index of values that cannot be looked up
+            continue
+        if exchanged and list(first) != list(second):
+            by_index = f"{other_name}.loc[{name}.index] to pair rows by index, or "
+            raise ValueError(
+                f"{other_name} must have the index of {name} in the same order; it has the same "
+                f"index in another order. Give {by_index if first.is_unique else ''}"
+                f"{other_name}.to_numpy() to pair them by position."
+            )
+
+
+def has_index(values: Any) -> bool:
+    """True for a series or a data frame of pandas, whose rows have an index."""
+    return hasattr(values, "iloc") and hasattr(values, "index")

@@ -1,5 +1,6 @@
 """`ptd-ext labels` with settings and files that cannot work: a sentence before any training."""
 
+import hashlib
 import io
 import zipfile
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 from cli.command_cases import TRUSTED, labels, refused, two_clouds
 
+from ptd_ext.cli import labels as command
 from ptd_ext.engine.training.trainer import Trainer
+from ptd_ext.label_issues.find import find_label_issues
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -86,6 +89,39 @@ def test_results_of_a_killed_command_stay_until_there_are_others(table, capsys):
     assert (out / "cleaned.csv").exists()
     labels(table, "--label", "side", *TRUSTED)
     assert sorted(path.name for path in out.iterdir()) == ["labels.csv", "report.html"]
+
+
+def test_a_file_that_changes_gets_no_labels(table, capsys, monkeypatch):
+    """Refused before anything is written: the labels are of rows in another order."""
+
+    def find_and_reorder(*arguments, **options):
+        found = find_label_issues(*arguments, **options)
+        two_clouds()[::-1].to_csv(table, index=False)
+        return found
+
+    monkeypatch.setattr(command, "find_label_issues", find_and_reorder)
+    said = refused(capsys, table, "--label", "side", "--relabel", *TRUSTED)
+    assert "data.csv changed while its labels were judged. Judge it again." in said
+    assert not table.with_name("data-labels").exists()
+
+
+@pytest.mark.parametrize("flag", ["--drop", "--relabel"])
+def test_findings_that_cannot_be_trusted_clean_nothing(table, capsys, flag):
+    """Table and page are not written either, so that the same command can be given again."""
+    frame = two_clouds()
+    frame["side"] = np.random.default_rng(5).permutation(frame["side"].to_numpy())
+    frame.to_csv(table, index=False)
+    said = refused(capsys, table, "--label", "side", flag)
+    assert "findings cannot be trusted, so that no cleaned copy can be made: see the" in said
+    assert not table.with_name("data-labels").exists()
+    labels(table, "--label", "side")
+    assert sorted(path.name for path in table.with_name("data-labels").iterdir()) == [
+        "labels.csv",
+        "report.html",
+    ]
+    page = table.with_name("data-labels").joinpath("report.html").read_text("utf-8")
+    assert "SHA-256 of data.csv" in page
+    assert hashlib.sha256(table.read_bytes()).hexdigest()[:16] in page
 
 
 def test_an_empty_folder_of_the_user_stays(table, capsys):

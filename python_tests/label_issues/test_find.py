@@ -1,5 +1,7 @@
 """find_label_issues: arguments that fit each other, ids, and when nothing is flagged."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from ptd_ext.label_issues.find import find_label_issues
 pytest.importorskip("sklearn")
 QUICK = {"network": "linear", "max_epochs": 1}
 X, Y = np.arange(20.0)[:, None], np.arange(20) // 10
+PROBS = np.full((20, 2), 0.5)
 
 
 def test_a_network_at_chance_flags_nothing_though_labels_follow_the_rows():
@@ -37,8 +40,25 @@ def test_ids_are_the_index_of_rows_or_labels():
     frame, labels = pandas.DataFrame(X, index=index), pandas.Series(Y, index=index)
     for rows, y in ((frame, Y), (X, labels), (frame, labels)):
         assert find_label_issues(rows, y, **QUICK).ids.tolist() == index
-    with pytest.raises(ValueError, match="the same index in another order"):
-        find_label_issues(frame, labels[::-1], **QUICK)
+
+
+def test_rows_in_another_order_are_rejected():
+    """Whichever two of the arguments they are: rows are paired by position."""
+    pandas = pytest.importorskip("pandas")
+    index = [f"row {number}" for number in range(20)]
+    given = {
+        "X": pandas.DataFrame(X, index=index),
+        "y": pandas.Series(Y, index=index),
+        "pred_probs": pandas.DataFrame(PROBS, index=index),
+        "features": pandas.DataFrame(X, index=index),
+        "ids": pandas.Series(range(20), index=index),
+    }
+    plain = {"X": None, "y": Y, "pred_probs": PROBS}
+    find_label_issues(**given)
+    for first, second in itertools.combinations(given, 2):
+        some = {first: given[first], second: given[second][::-1]}
+        with pytest.raises(ValueError, match=f"{second} must have the index of {first} in the"):
+            find_label_issues(**{**plain, **some})
 
 
 def test_labels_may_be_an_iterator_or_those_of_a_dataset():
@@ -47,9 +67,6 @@ def test_labels_may_be_an_iterator_or_those_of_a_dataset():
     for rows, y in ((X, iter(Y.tolist())), (dataset, None)):
         found = find_label_issues(rows, y, **QUICK)
         np.testing.assert_allclose(found.label_quality, expected.label_quality, atol=1e-5)
-
-
-PROBS = np.full((20, 2), 0.5)
 
 
 @pytest.mark.parametrize(

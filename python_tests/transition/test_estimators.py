@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -68,3 +69,19 @@ def test_every_estimator_is_public_and_documented(name):
     assert estimator.function in ptd_ext.__all__
     for page in ("docs/transition_estimators.md", "docs/api/transition.md"):
         assert estimator.function in (ROOT / page).read_text()
+
+
+def test_samples_in_another_order_are_rejected(inputs):
+    """Rows of pandas objects are paired by position, whatever their index says."""
+    pandas = pytest.importorskip("pandas")
+    frames = {
+        name: (pandas.DataFrame if np.ndim(rows) == 2 else pandas.Series)(np.asarray(rows))
+        for name, rows in inputs.items()
+        if np.ndim(rows)
+    }
+    several = [name for name, each in ESTIMATORS.items() if len(set(each.needs) & set(frames)) > 1]
+    assert several
+    for name in several:
+        *_, last = (need for need in ESTIMATORS[name].needs if need in frames)
+        with pytest.raises(ValueError, match="the same index in another order"):
+            ESTIMATORS[name](**inputs | frames | {last: frames[last][::-1]})

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.utils.arguments import check_integer, check_nonnegative, is_complex
+from ptd_ext.utils.arguments import (
+    check_integer,
+    check_nonnegative,
+    check_same_index,
+    is_complex,
+)
 
 
 @pytest.mark.parametrize("value", [3, np.int32(3), np.uint8(3), torch.tensor(3), True + 2])
@@ -72,3 +77,20 @@ def test_what_is_not_a_number(value):
 )
 def test_complex_numbers_in_arrays(values, expected):
     assert is_complex(values) is expected
+
+
+def test_the_same_index_in_another_order_is_rejected():
+    pandas = pytest.importorskip("pandas")
+    first = pandas.Series([1, 2, 3], index=["a", "b", "c"])
+    turned = first.iloc[::-1]
+    for other in (first, first.to_frame(), turned.to_numpy(), turned.tolist(), first + 1, None):
+        check_same_index(X=first, y=other)
+    check_same_index(X=first, y=first.reset_index(drop=True), ids=[3, 2, 1])
+    check_same_index(X=first, y=turned.iloc[:2])  # rejected later, for its length
+    message = r"ids must have the index of y in the same order.*Give ids\.loc\[y\.index\] to pair"
+    with pytest.raises(ValueError, match=message):
+        check_same_index(X=[1, 2, 3], y=first, ids=turned.to_frame())
+    repeated = pandas.Series([1, 2, 3], index=["a", "a", "b"])
+    check_same_index(X=repeated, y=repeated.copy())
+    with pytest.raises(ValueError, match=r"in another order\. Give y\.to_numpy\(\) to pair them"):
+        check_same_index(X=repeated, y=repeated.iloc[::-1])

@@ -19,6 +19,7 @@ from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.rows.torch_dataset import read_dataset
 from ptd_ext.engine.stage.state import Scores
+from ptd_ext.utils.arguments import check_same_index
 from ptd_ext.utils.distributed import Ranks
 
 
@@ -142,6 +143,7 @@ class FittedModel:
             clean_probs: P(true label | x) to use instead of the model's own, [N, C].
             ranks: the processes that share the work.
         """
+        check_same_index(X=X, y=y)
         codes = torch.from_numpy(encode_labels(y, self.classes.tolist()).codes)
         inputs = self.inputs(X)
         if len(codes) != len(inputs):

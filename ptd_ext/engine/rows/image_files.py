@@ -33,6 +33,7 @@ _LARGE = 4_000_000
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _THREADS = 8
 _ORIENTATION = 0x0112  # the tag of EXIF
+_PHOTOMETRIC, _WHITE_IS_ZERO = 0x0106, 0  # a tag of TIFF and one of its values
 _MAX_16_BITS, _STEP_16_BITS = 65_535, 257  # 65,535 / 255
 
 
@@ -155,7 +156,10 @@ class ImageFiles:
 
 
 def _as_rgb(image: Any) -> Any:
-    """The picture in 8 bits per channel; `convert` would clip values of more bits."""
+    """The picture in 8 bits per channel, on white where it is transparent.
+
+    `convert` would clip values of more bits, and show what a file holds under transparent pixels.
+    """
     from PIL import Image
 
     image.load()
@@ -164,12 +168,20 @@ def _as_rgb(image: Any) -> Any:
         pixels = np.asarray(image)
         if pixels.min() < 0 or pixels.max() > _MAX_16_BITS:
             raise ContentError("must have 8 or 16 bits per channel; its values exceed 16 bits")
-        return Image.fromarray((pixels / _STEP_16_BITS).round().astype(np.uint8)).convert("RGB")
+        pixels = (pixels / _STEP_16_BITS).round().astype(np.uint8)
+        # Of TIFF files whose zero is white, Pillow inverts those of 8 bits only.
+        inverted = image.format == "TIFF" and image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+        return Image.fromarray(255 - pixels if inverted else pixels).convert("RGB")
     if image.mode in ("I", "F"):
         raise ContentError(
-            "must have 8 or 16 bits per channel; it has 32, whose range is unknown. Convert it"
+            "must have 8 bits per channel, or 16 without a sign; the range of its values is "
+            "unknown. Convert it"
         )
-    return image.convert("RGB")
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("RGB")
+    image = image.convert("RGBA")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image).convert("RGB")
 
 
 def _upright(rgb: Any, image: Any) -> Any:

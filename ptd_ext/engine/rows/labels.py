@@ -111,24 +111,6 @@ def as_ids(ids: Any, count: int) -> NDArray[Any]:
     return values
 
 
-def check_same_index(X: Any, other: Any, name: str) -> None:  # noqa: N803
-    """Raise if two pandas objects have the same index in another order.
-
-    Their rows are paired by position, as everywhere in scikit-learn, which would exchange labels.
-    """
-    if not all(hasattr(each, "iloc") and hasattr(each, "index") for each in (X, other)):
-        return
-    first, second = X.index, other.index
-    if len(first) != len(second) or first.equals(second):
-        return
-    if first.is_unique and second.is_unique and len(first.difference(second)) == 0:
-        raise ValueError(
-            f"{name} must have the index of X in the same order; it has the same index in another "
-            f"order. Give {name}.loc[X.index] to pair rows by index, or {name}.to_numpy() to pair "
-            "them by position."
-        )
-
-
 def row_ids(X: Any, count: int) -> NDArray[Any]:  # noqa: N803
     """The ids of rows: the index of a data frame, otherwise row numbers."""
     index = getattr(X, "index", None) if hasattr(X, "columns") else None

@@ -50,6 +50,17 @@ def labels_by_column(y: Any, pred_probs: Any, n_columns: int) -> GivenLabels:
     return labels if classes is None else encode_labels(y, classes)
 
 
+def check_order(classes: Sequence[Hashable] | None, pred_probs: Any) -> None:
+    """Raise if the columns of a data frame are named after `classes`, in another order."""
+    names, given = list(getattr(pred_probs, "columns", ())), list(classes or ())
+    matched = _match(given, names, str) or _match(given, names, _as_number)
+    if matched not in (None, given) and names != list(range(len(names))):
+        raise ValueError(
+            f"classes must be in the order of the columns of pred_probs, {shortened(names)}; got "
+            f"{shortened(given)}."
+        )
+
+
 def _named_classes(labels: list[Any], names: list[Any]) -> Sequence[Hashable] | None:
     """The class of each column by its name; None for a default numbering of the columns."""
     if set(map(type, labels)) == set(map(type, names)) and set(labels) <= set(names):

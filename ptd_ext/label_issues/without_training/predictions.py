@@ -15,7 +15,11 @@ from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import findings_of
 from ptd_ext.label_issues.without_training.confident_counts import confident_transition
 from ptd_ext.label_issues.without_training.inversion import invert_posterior
-from ptd_ext.label_issues.without_training.pred_probs import as_probabilities, labels_by_column
+from ptd_ext.label_issues.without_training.pred_probs import (
+    as_probabilities,
+    check_order,
+    labels_by_column,
+)
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.learned_parts import fit_learned_parts
 from ptd_ext.transition.neighbours import neighbour_transition
@@ -50,6 +54,7 @@ def judge_predictions(
     if classes is None and probabilities is not None:
         labels = labels_by_column(y, pred_probs, probabilities.shape[1])
     else:
+        check_order(classes, pred_probs)
         labels = encode_labels(y, classes)
     ids = None if ids is None else as_ids(ids, len(labels.codes))
     _check_sizes(labels, probabilities, features)

@@ -67,6 +67,13 @@ def test_labels_that_do_not_fit(model, y, message):
         model.judge(ROWS, y)
 
 
+def test_labels_in_another_order_are_rejected(model):
+    pandas = pytest.importorskip("pandas")
+    rows, labels = pandas.DataFrame(ROWS), pandas.Series(CLASSES[[0, 1, 2] * 4])
+    with pytest.raises(ValueError, match="y must have the index of X in the same order"):
+        model.judge(rows, labels[::-1])
+
+
 def test_every_kind_of_rows(model):
     expected = model.predict_proba(ROWS)
     dataset = torch.utils.data.TensorDataset(torch.from_numpy(ROWS), torch.zeros(12))

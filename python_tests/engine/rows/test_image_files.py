@@ -1,6 +1,7 @@
 """Images that are decoded on the fly: ImageFiles, folders of images, Clothing1M."""
 
 import pickle
+import struct
 import time
 
 import numpy as np
@@ -57,11 +58,23 @@ def test_the_middle_is_cut_out(tmp_path, size, shape):
     assert (result.permute(1, 2, 0).numpy() == expected).all()
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "P", "RGBA", "CMYK"])
-def test_modes(tmp_path, mode):
-    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
-    Image.new("RGB", (20, 20), (9, 9, 9)).convert(mode).save(path)
-    assert ImageFiles(tmp_path, [path.name], 8)[:].shape == (1, 3, 8, 8)
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "RGB", "P", "PA", "RGBA", "CMYK", "YCbCr"])
+def test_every_mode_shows_the_same(tmp_path, mode):
+    """Left half black, right half white."""
+    pixels = np.zeros((20, 20, 3), np.uint8)
+    pixels[:, 10:] = 255
+    image = Image.fromarray(pixels)
+    # Pillow makes this mode of that one only.
+    image = image.convert("LA").convert("PA") if mode == "PA" else image.convert(mode)
+    path = tmp_path / ("a.tiff" if mode in ("CMYK", "YCbCr", "PA") else "a.png")
+    try:
+        image.save(path)
+    except (OSError, KeyError):
+        pytest.skip(f"Pillow writes no {mode}")
+    found = ImageFiles(tmp_path, [path.name], 8)[0]
+    assert found.dtype == torch.uint8
+    assert (found[:, :, :3] <= 1).all()
+    assert (found[:, :, 5:] >= 254).all()
 
 
 def test_damaged_and_missing_files_are_named(tmp_path, files, monkeypatch):
@@ -123,8 +136,52 @@ def test_16_bit_grey_is_scaled(tmp_path, ending):
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_tiff_files_without_a_known_range_are_rejected(tmp_path, dtype):
     Image.fromarray(np.ones((8, 8), dtype)).save(tmp_path / "a.tiff")
-    with pytest.raises(ValueError, match=r"a\.tiff must have 8 or 16 bits per channel; it has"):
+    with pytest.raises(ValueError, match=r"a\.tiff must have 8 bits per channel, or 16 without a"):
         ImageFiles(tmp_path, ["a.tiff"], 8)[0]
+
+
+def write_tiff(path, pixels, photometric):
+    """A TIFF file of 16 bits per pixel; Pillow cannot write one whose zero is white."""
+    height, width = pixels.shape
+    content = pixels.astype("<u2").tobytes()
+    tags = {256: width, 257: height, 258: 16, 259: 1, 262: photometric, 273: 8, 277: 1}
+    tags |= {278: height, 279: len(content)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    header = b"II*\0" + struct.pack("<I", 8 + len(content))
+    path.write_bytes(header + content + struct.pack("<H", len(tags)) + entries + bytes(4))
+
+
+def test_zero_is_white_where_a_tiff_file_says_so(tmp_path):
+    ramp = np.tile(np.linspace(0, 65535, 32, dtype=np.uint16), (32, 1))
+    write_tiff(tmp_path / "black.tif", ramp, 1)
+    write_tiff(tmp_path / "white.tif", ramp, 0)
+    black, white = ImageFiles(tmp_path, ["black.tif", "white.tif"], 28)[:].float()
+    assert black[:, :, 0].max() < 32
+    torch.testing.assert_close(white, 255 - black, rtol=0, atol=1)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "L"])
+@pytest.mark.parametrize("hidden", [0, 90])
+@pytest.mark.filterwarnings("error")
+def test_transparent_pixels_are_white(tmp_path, mode, hidden):
+    """Whatever grey a file holds there: the shape may be in the transparency alone."""
+    grey = np.full((16, 16), hidden, np.uint8)
+    grey[:, 8:] = 30
+    opaque = Image.fromarray(np.where(grey == 30, 255, 0).astype(np.uint8))
+    options = {}
+    if mode in ("RGBA", "LA"):
+        image = Image.merge("LA", (Image.fromarray(grey), opaque)).convert(mode)
+    else:
+        image = Image.fromarray(grey).convert(mode)
+        # One transparent colour, or the transparency of each colour of a palette.
+        value = image.getpixel((0, 0))
+        options["transparency"] = value if mode == "L" else bytes([255] * value + [0])
+        if mode == "P" and value < image.getpixel((15, 0)):
+            options["transparency"] += b"\xff" * 255
+    image.save(tmp_path / "a.png", **options)
+    found = ImageFiles(tmp_path, ["a.png"], 14)[0]
+    assert (found[:, :, :5] == 255).all()
+    assert (found[:, :, 9:] == 30).all()
 
 
 @pytest.mark.parametrize("ending", ["jpg", "png", "tiff", "webp"])

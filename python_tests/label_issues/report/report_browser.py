@@ -131,12 +131,14 @@ class Browser:
         assert chosen == value, f"{selector} has no {value!r}"
 
     def downloaded(self, name: str) -> bytes:
-        """The content of a file that is being downloaded, once it is there."""
+        """The content of a file that is being downloaded, once it is there; it is removed."""
         path, end = self.downloads / name, time.monotonic() + _SECONDS
         while not (path.exists() and path.stat().st_size):
             assert time.monotonic() < end, f"{name} was not downloaded"
             time.sleep(0.02)
-        return path.read_bytes()
+        content = path.read_bytes()
+        path.unlink()  # a later one would get another name
+        return content
 
     def screenshot(self, path: Path, whole: bool = False) -> None:
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

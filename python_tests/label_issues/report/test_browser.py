@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 
 import numpy as np
 import pytest
@@ -184,6 +185,20 @@ def test_decisions_survive_and_are_downloaded(browser, page):
     assert browser.run("document.getElementById('download').disabled")
     warned = "document.getElementById('review').textContent.includes('import its columns')"
     assert browser.run(warned), "a class is called =1+1"
+
+
+def test_downloaded_strings_read_back(browser, tmp_path):
+    """Every string: line breaks, quotes, and bytes of file names that are not UTF-8."""
+    ids = ["a\rb", "a\r\nb", 'say "hi", you', " a ", "\ufeffa", "a\u2028b", "ä😀"]
+    ids.append(os.fsdecode(b"\xff\xc3(\xe9.png"))
+    flagged = np.ones(len(ids), dtype=bool)
+    found = findings(len(ids), ids=np.array(ids, dtype=object), is_label_issue=flagged)
+    browser.open(write_report(found, tmp_path / "report.html"))
+    browser.run("document.querySelectorAll('#samples tbody .accept').forEach((b) => b.click())")
+    browser.click("#download")
+    text = browser.downloaded("corrections.csv").decode("utf-8", "surrogateescape")
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert sorted(row[0] for row in rows[1:]) == sorted(ids)
 
 
 def test_works_without_storage(browser, page):

@@ -100,6 +100,23 @@ def test_other_column_names_are_rejected(labels, columns):
         labels_by_column(labels, frame, len(columns))
 
 
+def test_classes_and_names_of_columns_agree():
+    pandas = pytest.importorskip("pandas")
+    given = np.arange(60) % 2
+    probabilities = np.eye(2)[given] * 0.8 + 0.1
+    for names in (["b", "a"], ["a", "b"], ["x", "y"], [0, 1]):
+        frame = pandas.DataFrame(probabilities, columns=names)
+        labels = np.array(["a", "b"])[given]
+        if names == ["b", "a"]:
+            with pytest.raises(
+                ValueError, match=r"order of the columns of pred_probs, \['b', 'a'\]"
+            ):
+                ptd_ext.find_label_issues(None, labels, pred_probs=frame, classes=["a", "b"])
+            continue
+        found = ptd_ext.find_label_issues(None, labels, pred_probs=frame, classes=["a", "b"])
+        assert found.label_quality.min() > 0.5
+
+
 def test_exchanged_columns_of_another_type_do_not_change_the_result():
     pandas = pytest.importorskip("pandas")
     given = np.arange(60) % 2

@@ -215,12 +215,15 @@
       rows.push([id, names[0], names[1], decision, names[2]]);
     });
     const quoted = (field) => (/[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field);
-    return rows.map((row) => row.map(quoted).join(",") + "\r\n").join("");
+    const text = rows.map((row) => row.map(quoted).join(",") + "\r\n").join("");
+    // A surrogate without its pair stands for a byte of a file name that is not UTF-8.
+    const pieces = text.split(/([\udc80-\udcff])/u);
+    return pieces.map((piece, i) => (i % 2 ? Uint8Array.of(piece.charCodeAt(0) & 0xff) : piece));
   }
 
   byId("download").addEventListener("click", () => {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([corrections()], { type: "text/csv;charset=utf-8" }));
+    link.href = URL.createObjectURL(new Blob(corrections(), { type: "text/csv;charset=utf-8" }));
     link.download = "corrections.csv";
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
