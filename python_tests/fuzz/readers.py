@@ -347,7 +347,9 @@ def readers() -> dict[str, Reader]:
             within=sealed,
         ),
         "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv", label="kind")),
-        "own tsv": Reader({"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")),
+        "own tsv": Reader(
+            {"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")
+        ),
         "own npz": Reader(
             {"d.npz": saved(np.savez, **arrays, ending=".npz")},
             lambda r: own(r / "d.npz"),
