@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.experiments import datasets as data
 
 COMPONENTS = 64
@@ -61,7 +62,8 @@ def load(name: str, folder: Path | None, *, whole: bool = False) -> Samples:
         rich = name in ("svhn", "cifar10")
         pair = (_patch_features(raw, test)) if rich else (raw.flatten(1), test.flatten(1))
         features, test_features = principal(*pair)
-    labels, statistics = found.train_labels[:count], (found.mean, found.std)
+    fitted, labels = Preprocessing.fit(found.train_inputs)[0], found.train_labels[:count]
+    statistics = [tuple((each / 255).tolist()) for each in (fitted.mean, fitted.scale)]
     return Samples(
         raw, features, labels, test, test_features, found.test_labels, found.n_classes, None,
         *statistics,

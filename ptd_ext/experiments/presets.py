@@ -6,19 +6,11 @@ figures from their reference implementations. "fast" shortens every schedule to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ptd_ext.engine.methods.registry import METHODS
-from ptd_ext.engine.networks import networks_for
-from ptd_ext.engine.settings.schedule import (
-    COUNTING,
-    IMAGE_SIZE,
-    PRETRAINED_SIZE,
-    SCHEDULE,
-    other_stages,
-    schedule_for,
-)
+from ptd_ext.engine.settings.schedule import IMAGE_SIZE, PRETRAINED_SIZE
 from ptd_ext.experiments.datasets.registry import DATA_SETS, check_name
 from ptd_ext.experiments.settings import ExperimentSettings
 
@@ -45,9 +37,7 @@ _FAST: Layer = {
 _PRESETS: dict[str, Layer] = {"paper": _PAPER_SGD, "fast": _FAST}
 
 
-def resolve(
-    config: Layer, flags: Layer, *, samples: int | None = None, shape: Sequence[int] = ()
-) -> ExperimentSettings:
+def resolve(config: Layer, flags: Layer, *, suited: Layer | None = None) -> ExperimentSettings:
     """Resolve all settings: defaults, then data set, preset, method, configuration file, flags.
 
     Methods with one matrix have one part, whatever is given.
@@ -55,9 +45,7 @@ def resolve(
     Args:
         config: settings of the configuration file.
         flags: settings of the flags.
-        samples: the number of training samples, where the data are loaded already. With it the
-            network and the fast preset suit user data.
-        shape: the shape of one sample.
+        suited: settings that suit user data, where they are loaded already.
     """
     given = {**config, **flags}
     chosen = ExperimentSettings(
@@ -65,52 +53,16 @@ def resolve(
     )
     check_name(chosen.dataset)
     dataset, method = DATA_SETS[chosen.dataset], METHODS.get(chosen.method)
+    image_side = PRETRAINED_SIZE if given.get("network_weights") else IMAGE_SIZE
     layers: tuple[Mapping[str, Any], ...] = (
         _PRESETS[chosen.preset],
         dataset.settings,
         dataset.fast if chosen.preset == "fast" else {},
-        _own_layer(given, chosen, samples, shape),
+        {"image_size": image_side} if dataset.user_data and "image_size" in dataset.options else {},
+        suited or {},
         {} if method is None else method.defaults,
         given,
         {"n_parts": 1} if method is not None and method.one_matrix else {},
     )
     merged = {name: value for layer in layers for name, value in layer.items()}
     return ExperimentSettings(**merged)
-
-
-def _own_layer(
-    given: Layer, chosen: ExperimentSettings, samples: int | None, shape: Sequence[int]
-) -> Layer:
-    """Settings that suit the user's own data."""
-    dataset = DATA_SETS[chosen.dataset]
-    if not dataset.user_data:
-        return {}
-    layer: Layer = {}
-    if "image_size" in dataset.options:
-        layer["image_size"] = PRETRAINED_SIZE if given.get("network_weights") else IMAGE_SIZE
-    if samples is None:
-        return layer
-    network = given.get("network", "auto")
-    if network == "auto":
-        network = layer["network"] = _own_network(given, shape)
-    if chosen.preset == "fast":
-        schedule = schedule_for(samples, network, given.get("epochs"))
-        if any(name in given for name in SCHEDULE):
-            # A given optimiser or learning rate replaces the whole schedule.
-            schedule = {n: v for n, v in schedule.items() if n not in (*SCHEDULE, *COUNTING)}
-        layer |= {**schedule, **other_stages(schedule["epochs"])}
-    return layer
-
-
-def _own_network(given: Layer, shape: Sequence[int]) -> str:
-    if given.get("network_weights"):
-        raise ValueError("network must be given together with network_weights; got auto.")
-    found = networks_for(shape)
-    if not found:
-        raise ValueError(
-            f"network must be given for images of {shape[1]} × {shape[2]} pixels: training from "
-            "random weights takes hours and generalises badly. Set a smaller --image-size, such as "
-            "32 or 64, or pretrained weights with --network and --network-weights, or train from "
-            "random weights with --network alone."
-        )
-    return found[0]

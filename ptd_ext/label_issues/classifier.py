@@ -20,13 +20,12 @@ from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.engine.model.fit import fit
 from ptd_ext.engine.model.fitted_model import FittedModel
 from ptd_ext.engine.model.progress import TrainingProgress
-from ptd_ext.engine.networks import networks_for
 from ptd_ext.engine.rows.features import extract_features
 from ptd_ext.engine.rows.labels import GivenLabels, encode_labels, row_ids
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.rows.split import hold_out, split_data
 from ptd_ext.engine.rows.torch_dataset import read_dataset
-from ptd_ext.engine.settings.schedule import schedule_for
+from ptd_ext.engine.settings.schedule import candidates
 from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.training.placement import Placement
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
@@ -229,25 +228,16 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _candidates(self, rows: int, shape: torch.Size, seed: int) -> list[Settings]:
         """The settings of each network to try, the simplest network first."""
-        names: tuple[str, ...] = (self.network,)
-        if self.network == "auto" and not (names := networks_for(shape)):
-            raise ValueError(
-                f"X holds images of {shape[1]} × {shape[2]} pixels, on which no network is trained "
-                "from random weights by default: it would take hours and do badly. Give "
-                "feature_extractor, a function that returns frozen features of a pretrained "
-                "network, or its file of weights; or name a network, such as "
-                'network="resnet50".'
-            )
+        advice = (
+            "Give feature_extractor, a function that returns frozen features of a pretrained "
+            'network, or its file of weights; or name a network, such as network="resnet50".'
+        )
+        found = candidates(rows, shape, self.network, self.max_epochs, advice=advice)
+        own = {"method": self.method, "n_parts": self._n_parts, "seed": seed, "progress": False}
+        defaults = METHODS[self.method].defaults
         return [
-            Settings(
-                method=self.method,
-                network=name,
-                n_parts=self._n_parts,
-                seed=seed,
-                progress=False,
-                **schedule_for(rows, name, self.max_epochs),
-            )
-            for name in names
+            Settings(**{**schedule, **defaults, **own, "network": name})
+            for name, schedule in found.items()
         ]
 
     def _check_rows(self, stored: Tensor, labels: GivenLabels) -> None:

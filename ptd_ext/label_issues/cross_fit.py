@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptd_ext.engine.model.progress import over_folds
 from ptd_ext.engine.rows.labels import encode_labels
+from ptd_ext.engine.rows.raw_rows import take_rows
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_folds
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import findings_of
@@ -61,9 +61,9 @@ def cross_fitted(
     index = {label: position for position, label in enumerate(model.classes_.tolist())}
     probabilities = np.zeros((count, len(model.classes_)))
     for train, held_out in over_folds(folds, len(folds), model.progress):
-        part = clone(model).fit(_rows(X, train), _rows(y, train))
+        part = clone(model).fit(take_rows(X, train), take_rows(y, train))
         columns = [index[label] for label in part.classes_.tolist()]
-        probabilities[np.ix_(held_out, columns)] = part.predict_proba(_rows(X, held_out))
+        probabilities[np.ix_(held_out, columns)] = part.predict_proba(take_rows(X, held_out))
     judged = model.model_.judge(X, y, clean_probs=torch.from_numpy(probabilities))
     return findings_of(
         judged,
@@ -75,13 +75,3 @@ def cross_fitted(
         flag_share=model.flag_share,
         facts={**found.facts, "folds": str(len(folds))},
     )
-
-
-def _rows(values: Any, positions: Any) -> Any:
-    if hasattr(values, "iloc"):
-        return values.iloc[positions]
-    if hasattr(values, "tocsr"):
-        return values.tocsr()[positions]
-    if isinstance(values, (list, tuple)):
-        return [copy.copy(values[position]) for position in positions]
-    return values[positions]

@@ -1,7 +1,5 @@
 """Presets: how settings are layered, and settings that suit the user's own data."""
 
-import pytest
-
 from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.experiments.presets import resolve
 
@@ -30,51 +28,16 @@ def test_the_paper_s_schedule():
     assert (mates.optimiser, mates.lr, mates.schedule) == ("adam", 1e-3, "linear")
 
 
-@pytest.mark.parametrize(
-    ("shape", "network"),
-    [
-        ((8,), "linear"),
-        ((1, 8, 8), "linear"),
-        ((1, 28, 28), "lenet5"),
-        ((3, 64, 64), "resnet18"),
-    ],
-)
-def test_own_data_get_what_suits_their_size_and_kind(shape, network):
-    few, many = (
-        resolve({}, {"dataset": "npz"}, samples=samples, shape=shape) for samples in (100, 10**6)
-    )
-    assert few.network == many.network == network
-    assert (few.epochs, many.epochs) == (100, 10)
-    assert (few.batch_size, many.batch_size) == (16, 512)
-    assert (few.optimiser, few.select, few.noise) == ("adam", "likelihood", "none")
-    assert few.warm_up_epochs == few.epochs
-    assert few.count_rate == ("validation" if network == "linear" else "between")
-
-
-def test_own_data_take_what_the_user_says():
-    sizes = {"samples": 1000, "shape": (8,)}
-    assert resolve({}, {"dataset": "npz", "network": "mlp"}, **sizes).network == "mlp"
-    asked = resolve({}, {"dataset": "npz", "epochs": 7, "batch_size": 5}, **sizes)
-    assert (asked.epochs, asked.warm_up_epochs, asked.batch_size) == (7, 7, 5)
-    # A learning rate of one's own is for the preset's optimiser, not for another one.
-    asked = resolve({}, {"dataset": "npz", "lr": 0.05}, **sizes)
-    assert (asked.lr, asked.optimiser, asked.schedule) == (0.05, "sgd", "steps")
-    assert (asked.count_base, asked.count_rate) == ("anchors", "between")
-    paper = resolve({}, {"dataset": "npz", "preset": "paper"}, **sizes)
-    assert (paper.epochs, paper.optimiser) == (100, "sgd")
-    named = resolve({}, {"dataset": "mnist"}, samples=60000, shape=(1, 28, 28))
-    assert named == resolve({}, {"dataset": "mnist"})
-
-
-def test_large_images_are_not_trained_on_from_scratch_unasked():
-    folder, sizes = {"dataset": "image_folder"}, {"samples": 1000, "shape": (3, 224, 224)}
+def test_image_folders_are_decoded_at_the_size_of_their_network():
+    folder = {"dataset": "image_folder"}
     assert resolve({}, folder).image_size == 32
     assert resolve({}, {**folder, "network_weights": "w.pt"}).image_size == 224
-    with pytest.raises(ValueError, match="network must be given for images of 224 × 224 pixels"):
-        resolve({}, folder, **sizes)
-    with pytest.raises(ValueError, match="network must be given together with network_weights"):
-        resolve({}, {**folder, "network_weights": "w.pt"}, **sizes)
-    assert resolve({}, {**folder, "network": "resnet50"}, **sizes).network == "resnet50"
+
+
+def test_settings_that_suit_the_data_give_way_to_those_given():
+    suited = {"epochs": 33, "lr": 0.5, "batch_size": 5}
+    found = resolve({"dataset": "npz", "method": "Co-teaching"}, {"batch_size": 9}, suited=suited)
+    assert (found.epochs, found.lr, found.batch_size) == (33, 1e-3, 9)
 
 
 def test_every_method_has_defaults_that_can_train():

@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import load_wine
 
 import ptd_ext
-from ptd_ext.label_issues import cross_fit
 from ptd_ext.label_issues.cross_fit import cross_fitted, fold_rows
 
 
@@ -51,14 +50,3 @@ def test_a_class_that_a_fold_does_not_see_has_no_probability():
     model = ptd_ext.PTDClassifier("EM-F", network="linear", max_epochs=1, random_state=0)
     found = cross_fitted(model.fit(rows, labels), rows, labels, fold_rows(labels, 3, 0))
     assert found.label_quality[-1] == pytest.approx(0, abs=1e-6)
-
-
-def test_rows_of_every_kind_are_taken_apart():
-    pandas = pytest.importorskip("pandas")
-    sparse = pytest.importorskip("scipy.sparse")
-    rows = np.arange(8.0).reshape(4, 2)
-    where = np.array([2, 0])
-    for given in (rows, rows.tolist(), pandas.DataFrame(rows), sparse.coo_array(rows)):
-        found = cross_fit._rows(given, where)
-        found = found.toarray() if hasattr(found, "tocsr") else np.asarray(found)
-        assert found.tolist() == rows[where].tolist()

@@ -86,6 +86,10 @@ class ImageFiles:
         other._names, other._ends = self._names, self._ends
         return other
 
+    def take(self, positions: Sequence[int] | np.ndarray) -> ImageFiles:
+        """The files at some positions."""
+        return ImageFiles(self.root, (self.name(int(each)) for each in positions), self.size)
+
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray | Tensor) -> Tensor:
         positions = np.arange(len(self))[index.cpu().numpy() if torch.is_tensor(index) else index]
         if positions.ndim == 0:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.utils.arguments import is_complex
 
 # Images are recognised by a last dimension as small as this, unless the second is.
@@ -23,6 +26,19 @@ def channels_last(shape: Sequence[int]) -> bool:
 def is_sparse(X: Any) -> bool:  # noqa: N803
     """True for a sparse matrix of SciPy."""
     return hasattr(X, "tocsr")
+
+
+def take_rows(X: Any, positions: NDArray[np.int64]) -> Any:  # noqa: N803
+    """The rows or labels at some positions, of the same kind as X."""
+    if isinstance(X, ImageFiles):
+        return X.take(positions)
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    if is_sparse(X):
+        return X.tocsr()[positions]
+    if isinstance(X, (list, tuple)):
+        return [copy.copy(X[position]) for position in positions]
+    return X[positions]
 
 
 def raw_rows(X: Any, images: bool = False) -> Any:  # noqa: N803
@@ -54,7 +70,7 @@ def raw_rows(X: Any, images: bool = False) -> Any:  # noqa: N803
         accept_sparse="csr",
         dtype=(np.float64, np.float32),
         input_name="X",
-        estimator="PTDClassifier",
+        estimator="FittedModel",
     )
     return rows if is_sparse(rows) else np.ascontiguousarray(rows)
 

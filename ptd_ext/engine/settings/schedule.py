@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from ptd_ext.engine.networks.registry import NETWORKS, Network
+from ptd_ext.engine.networks.registry import NETWORKS, Network, networks_for
 
 IMAGE_SIZE = 32  # default side in pixels of images that are read from files
 PRETRAINED_SIZE = 224  # for networks with weights of ImageNet
@@ -25,6 +26,33 @@ _DECAY_ROWS = 8.0  # weight decay times rows: the penalty weighs as much as 8 ro
 # With weight decay, small networks hardly err by themselves: their errors on held-out labels are
 # noise. Their posteriors are too flat for anchors.
 _SMALL_NETWORKS = {"count_base": "uniform", "count_rate": "validation"}
+
+
+def candidates(
+    samples: int,
+    shape: Sequence[int],
+    network: str = "auto",
+    epochs: int | None = None,
+    *,
+    advice: str = "Name a network.",
+) -> dict[str, dict[str, Any]]:
+    """The networks to try on user data, the simplest first, and the settings of their schedules.
+
+    Args:
+        samples: the number of training samples.
+        shape: the shape of a sample.
+        network: the name of the one network to try; "auto" for those that suit the shape.
+        epochs: the epochs of each stage; None for as many as suit the number of samples.
+        advice: the end of the error message for images on which no network is tried.
+    """
+    names = networks_for(shape) if network == "auto" else (network,)
+    if not names:
+        raise ValueError(
+            f"network must be given for images of {shape[1]} × {shape[2]} pixels: training from "
+            f"random weights takes hours and generalises badly. {advice}"
+        )
+    schedules = {name: schedule_for(samples, name, epochs) for name in names}
+    return {name: {**each, **other_stages(each["epochs"])} for name, each in schedules.items()}
 
 
 def schedule_for(samples: int, network: str, epochs: int | None = None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ptd_ext.engine.rows.columns import Columns
+from ptd_ext.engine.rows.columns import is_frame
 from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.engine.rows.preprocessing import Moments, Preprocessing
+from ptd_ext.engine.rows.raw_rows import is_sparse
 from ptd_ext.utils.bounded_files import shortened
 
 # Side of the images from which noise is computed if the images are files. A million rows of
 # 3 · 224² numbers do not fit in memory; 3 · 32² is the size of CIFAR-10's rows.
 NOISE_IMAGE_SIZE = 32
 _CHUNK = 4096
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+TEST_SHARE = 0.2  # share of the rows to test on, for data without a test part
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Training and test samples as they are kept in memory.
+    """Training and test samples as they were read.
 
-    Inputs are one of uint8 images [N, channels, H, W], float32 images of that shape, float rows
-    [N, D], int32 tokens [N, L] that index the rows of `embedding`, or `ImageFiles`.
+    Inputs are images [N, channels, H, W] as a tensor of uint8 or floats, `ImageFiles`, int32 tokens
+    [N, L] that index the rows of `embedding`, or a table: an array [N, D], a sparse matrix or a
+    data frame.
 
     Args:
         name: the name that `load` was given.
@@ -50,14 +51,15 @@ class DataSet:
             the training samples.
         row_names: the user's ids of all rows; None for row numbers and the names of image files.
         clean_test: whether `test_labels` are known to be clean.
-        columns: how the columns of a table became numbers; None for other data.
+        moments: mean and deviation of each channel of images, where they are not those of the
+            training samples.
         warnings: messages on how user data were read.
     """
 
     name: str
-    train_inputs: Tensor | ImageFiles
+    train_inputs: Any
     train_labels: Tensor
-    test_inputs: Tensor | ImageFiles
+    test_inputs: Any
     test_labels: Tensor
     class_names: tuple[str, ...]
     noisy: bool = False
@@ -69,12 +71,12 @@ class DataSet:
     test_given: Tensor | None = None
     row_names: NDArray[Any] | None = None
     clean_test: bool = True
-    columns: Columns | None = None
+    moments: Moments | None = None
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for part, inputs in (("training", self.train_inputs), ("test", self.test_inputs)):
-            if not len(inputs):
+            if not (len(inputs) if isinstance(inputs, ImageFiles) else inputs.shape[0]):
                 raise ValueError(f"{self.name}'s {part} part must have samples; it has none.")
         one, other = self.sample_shape, _sample_shape(self.test_inputs)
         if one != other:
@@ -93,22 +95,18 @@ class DataSet:
         """The shape of one sample."""
         return _sample_shape(self.train_inputs)
 
-    @cached_property
-    def channel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and standard deviation of each channel of the training images.
-
-        uint8 values count as fractions of 255. Image files have those of ImageNet, for which
-        pretrained networks are made.
-        """
-        if isinstance(self.train_inputs, ImageFiles):
-            return IMAGENET_MEAN, IMAGENET_STD
-        return channel_statistics(self.train_inputs)
+    @property
+    def as_bytes(self) -> bool:
+        """True for images of uint8."""
+        images = len(self.sample_shape) == 3
+        return images and getattr(self.train_inputs, "dtype", torch.uint8) == torch.uint8
 
     def noise_features(self) -> Tensor:
         """The rows from which instance-dependent noise is computed, float32 [N, D].
 
         They are raw pixels 0 … 255 of images (image files are decoded at 32 × 32 pixels), rows as
-        they are, and the mean vector of a text's words (zero for a text without any).
+        they are (a frame's encoded, a wide sparse matrix's projected, as for training), and the
+        mean vector of a text's words (zero for a text without any).
         """
         inputs = self.train_inputs
         if isinstance(inputs, ImageFiles):
@@ -121,7 +119,10 @@ class DataSet:
         if self.embedding is not None:
             # embedding_bag leaves the padding out of the mean.
             return F.embedding_bag(inputs, self.embedding, mode="mean", padding_idx=0)
-        return inputs.flatten(1).float()
+        if is_frame(inputs) or is_sparse(inputs):
+            preprocessing, stored = Preprocessing.fit(inputs)
+            return preprocessing.undo(stored).float()
+        return torch.as_tensor(inputs).flatten(1).float()
 
 
 def as_labels(values: Any, what: str, low: int, high: int) -> Tensor:
@@ -146,28 +147,5 @@ def as_labels(values: Any, what: str, low: int, high: int) -> Tensor:
     return torch.from_numpy(values.astype(np.int64))
 
 
-def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of every channel of images [N, channels, H, W].
-
-    uint8 values count as fractions of 255. The deviation of a constant channel is 1, so that the
-    channel can be divided by it.
-    """
-    means, deviations = [], []
-    for channel in images.unbind(1):
-        if images.dtype == torch.uint8:
-            # Counting the 256 values is exact and needs no copy of the images as floats.
-            counts = torch.bincount(channel.reshape(-1), minlength=256).double()
-            values = torch.arange(256, dtype=torch.float64) / 255
-            mean = float((counts * values).sum() / counts.sum())
-            variance = float((counts * (values - mean) ** 2).sum() / counts.sum())
-        else:
-            mean = float(channel.mean(dtype=torch.float64))
-            variance = sum(float(((c.double() - mean) ** 2).sum()) for c in channel.split(_CHUNK))
-            variance /= channel.numel()
-        means.append(mean)
-        deviations.append(variance**0.5 or 1.0)
-    return tuple(means), tuple(deviations)
-
-
-def _sample_shape(inputs: Tensor | ImageFiles) -> torch.Size:
-    return inputs.sample_shape if isinstance(inputs, ImageFiles) else inputs.shape[1:]
+def _sample_shape(inputs: Any) -> torch.Size:
+    return inputs.sample_shape if isinstance(inputs, ImageFiles) else torch.Size(inputs.shape[1:])

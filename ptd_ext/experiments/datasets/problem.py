@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.inputs import Inputs
-from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.rows.preprocessing import IMAGENET, Preprocessing
 from ptd_ext.engine.rows.split import hold_out, split_data
 from ptd_ext.engine.rows.training_data import TrainingData
 from ptd_ext.engine.stage.evaluate import accuracy
@@ -138,7 +136,14 @@ def load_problem(settings: ExperimentSettings) -> Problem:
             f"{dataset.name} leaves too few samples to train or to validate on: {len(train)} and "
             f"{len(held_out)} of {len(labels)}."
         )
-    preprocessing, stored, test_stored = _preprocessed(dataset)
+    pretrained = own and settings.network_weights and dataset.as_bytes
+    preprocessing, stored = Preprocessing.fit(
+        dataset.train_inputs,
+        settings.seed,
+        words=None if dataset.embedding is None else len(dataset.embedding),
+        # Weights of ImageNet expect images that are standardised as for their training.
+        moments=IMAGENET if pretrained and dataset.sample_shape[0] == 3 else dataset.moments,
+    )
     data = split_data(
         stored,
         labels,
@@ -148,6 +153,7 @@ def load_problem(settings: ExperimentSettings) -> Problem:
         channels_last=settings.channels_last,
         embedding=dataset.embedding,
     )
+    test_stored = preprocessing.store(dataset.test_inputs)
     test = Inputs(test_stored, None, preprocessing, channels_last=settings.channels_last)
     clean_test = settings.test_labels == "clean" or (
         settings.test_labels == "auto" and (dataset.clean_test or noise is not None)
@@ -167,25 +173,6 @@ def load_problem(settings: ExperimentSettings) -> Problem:
         is_user_data=own,
         warnings=dataset.warnings,
     )
-
-
-def _preprocessed(dataset: datasets.DataSet) -> tuple[Preprocessing, Any, Any]:
-    """The preprocessing, and the training and test samples as they are stored."""
-    rows, test = dataset.train_inputs, dataset.test_inputs
-    shape = dataset.sample_shape
-    if dataset.embedding is not None:
-        words = len(dataset.embedding)
-        return Preprocessing("tokens", shape, shape[0], words=words), rows, test
-    files = isinstance(rows, ImageFiles)
-    if isinstance(rows, ImageFiles) or rows.dim() == 4:
-        as_bytes = isinstance(rows, ImageFiles) or rows.dtype == torch.uint8
-        made = Preprocessing.for_images(
-            shape, *dataset.channel_statistics, as_bytes=as_bytes, files=files
-        )
-        return made, rows, test
-    preprocessing, stored = Preprocessing.fit(rows)
-    # Columns of a table are encoded already; new rows have them as they are in the file.
-    return replace(preprocessing, columns=dataset.columns), stored, preprocessing.store(test)
 
 
 def _source(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ptd_ext.engine.networks import networks_for
-from ptd_ext.engine.settings.schedule import COUNTING, SCHEDULE
+from ptd_ext.engine.settings.schedule import COUNTING, SCHEDULE, candidates
 from ptd_ext.experiments.datasets.problem import Problem
 from ptd_ext.experiments.presets import resolve
 from ptd_ext.experiments.settings import ExperimentSettings
@@ -23,14 +22,27 @@ def candidate_settings(given: dict[str, Any], problem: Problem) -> list[Experime
         given: settings of the configuration file and the flags.
         problem: the data.
     """
-    data = problem.data
-    sizes: dict[str, Any] = {"samples": data.train_size, "shape": data.sample_shape}
-    first = resolve(given, {}, **sizes)
-    named = given.get("network", "auto") != "auto" or given.get("network_weights")
-    names: tuple[str, ...] = (first.network,)
-    if problem.is_user_data and data.embedding is None and not named:
-        names = networks_for(data.sample_shape)
-    return [resolve({**given, "network": name}, {}, **sizes) for name in names]
+    chosen, network = resolve(given, {}), given.get("network", "auto")
+    if not problem.is_user_data:
+        return [chosen]
+    if given.get("network_weights") and network == "auto":
+        raise ValueError("network must be given together with network_weights; got auto.")
+    found = candidates(
+        problem.data.train_size,
+        problem.data.sample_shape,
+        network,
+        given.get("epochs"),
+        advice="Set a smaller --image-size, such as 32 or 64, or pretrained weights with --network "
+        "and --network-weights, or train from random weights with --network alone.",
+    )
+    # A given optimiser or learning rate replaces the whole schedule.
+    dropped = OF_NETWORK if any(name in given for name in SCHEDULE) else ()
+    resolved = []
+    for name, schedule in found.items():
+        suited = {n: value for n, value in schedule.items() if n not in dropped}
+        suited = suited if chosen.preset == "fast" else {}
+        resolved.append(resolve({**given, "network": name}, {}, suited=suited))
+    return resolved
 
 
 def common_settings(candidates: Sequence[ExperimentSettings]) -> dict[str, Any]:

@@ -66,7 +66,8 @@ class TrainedRun:
         """The most probable true class of every row, [N].
 
         Args:
-            X: rows [N, D] or images, an array or a tensor; for a run on image files their paths.
+            X: rows as in training: an array, a tensor, a data frame, a sparse matrix, images, or
+                the paths of images.
         """
         return self.model.predict(X)
 

@@ -7,7 +7,7 @@ from random_numbers import new_generator
 
 from ptd_ext.engine.rows import preprocessing
 from ptd_ext.engine.rows.image_files import ImageFiles
-from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.rows.preprocessing import IMAGENET, Preprocessing
 
 RANDOM = np.random.default_rng(0)
 
@@ -43,6 +43,42 @@ def test_known_moments_of_bytes_are_fractions_of_255():
     torch.testing.assert_close(found(images), torch.tensor([[[[-2.0, 2.0]]]]))
     plain = Preprocessing.for_images([1, 1, 2], None, None, as_bytes=True)
     assert plain(images).tolist() == [[[[0.0, 255.0]]]]
+
+
+def test_known_moments_replace_those_of_the_images():
+    images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    found = Preprocessing.fit(images, moments=IMAGENET)[0]
+    assert found.mean.tolist() == pytest.approx([123.675, 116.28, 103.53])
+    assert found.as_bytes
+
+
+def test_image_files_have_the_moments_of_their_pixels(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    for row in range(9):
+        pixels = RANDOM.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+        image.fromarray(pixels).save(tmp_path / f"{row}.png")
+    names = ImageFiles(tmp_path, [f"{row}.png" for row in range(9)], 8)
+    found, stored = Preprocessing.fit(names)
+    assert stored is names
+    assert (found.files, found.as_bytes, found.shape) == (True, True, (3, 8, 8))
+    decoded = Preprocessing.fit(names[:])[0]
+    assert torch.equal(found.mean, decoded.mean)
+    assert torch.equal(found.scale, decoded.scale)
+    assert found.store(names) is names
+    assert found.store(names.resized(16)).size == 8
+    # Of many files, only some are read, evenly spaced.
+    monkeypatch.setattr(preprocessing, "_FILES_READ", 3)
+    assert torch.equal(
+        Preprocessing.fit(names)[0].mean, Preprocessing.fit(names[[0, 4, 8]])[0].mean
+    )
+
+
+def test_tokens_stay_what_they_are():
+    tokens = torch.tensor([[0, 1, 5]], dtype=torch.int32)
+    found, stored = Preprocessing.fit(tokens, words=6)
+    assert (found.kind, found.words, found.shape) == ("tokens", 6, (3,))
+    assert stored.dtype == torch.int32
+    assert torch.equal(stored, tokens)
 
 
 def test_tables_are_standardised_once_and_undone():
@@ -119,7 +155,7 @@ FLOATS, BYTES = torch.rand(5, 1, 4, 4), torch.zeros(5, 1, 4, 4, dtype=torch.uint
 @pytest.mark.parametrize(
     ("made", "rows", "message"),
     [
-        (fitted(np.eye(4)), np.ones((2, 3)), r"rows of 4, as in fit; got \[2, 3\]"),
+        (fitted(np.eye(4)), np.ones((2, 3)), "has 3 features, but FittedModel is expecting 4"),
         (fitted(np.eye(4)), FLOATS, r"rows of 4, as in fit; got \[5, 1, 4, 4\]"),
         (fitted(np.eye(4)), np.full((2, 4), np.nan), "X contains NaN"),
         (fitted(FLOATS), np.ones((2, 4)), r"images \[N, 1, height, width\], as in fit"),

@@ -5,7 +5,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from ptd_ext.engine.rows.raw_rows import channels_last, is_sparse, raw_rows
+from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.engine.rows.raw_rows import channels_last, is_sparse, raw_rows, take_rows
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,20 @@ def test_sparse_tensors_become_sparse_matrices():
         found = raw_rows(given)
         assert is_sparse(found)
         assert found.toarray().tolist() == dense.tolist()
+
+
+def test_rows_of_every_kind_are_taken_by_position():
+    pandas = pytest.importorskip("pandas")
+    rows, where = np.arange(12.0).reshape(4, 3), np.array([3, 1])
+    for given in (rows, torch.from_numpy(rows), csr_array(rows), csr_array(rows).tocoo()):
+        found = take_rows(given, where)
+        found = found.toarray() if is_sparse(found) else found
+        assert found.tolist() == rows[where].tolist()
+    frame = pandas.DataFrame(rows, index=list("abcd"))
+    assert take_rows(frame, where).index.tolist() == ["d", "b"]
+    assert take_rows(["a", "b", "c", "d"], where) == ["d", "b"]
+    files = take_rows(ImageFiles("", ["a.png", "b.png", "c.png", "d.png"], 16), where)
+    assert ([files.name(0), files.name(1)], files.size) == (["d.png", "b.png"], 16)
 
 
 def test_images_stay_bytes_and_become_float32():

@@ -37,6 +37,13 @@ def test_the_paper_holds_out_a_share_of_all_rows(limit, rows):
     assert not torch.equal(other[0], train)
 
 
+@pytest.mark.parametrize(("rows", "share", "held"), [(10, 0.3, 3), (10, 0.0, 1), (2, 0.5, 1)])
+def test_a_share_of_all_rows_is_at_least_one(rows, share, held):
+    train, out = hold_out(torch.zeros(rows).long(), share, 1, by_class=False)
+    assert len(out) == held
+    assert torch.equal(torch.cat([train, out]).sort().values, torch.arange(rows))
+
+
 @pytest.mark.parametrize("by_class", [True, False])
 def test_the_share_follows_from_the_number_of_rows(by_class):
     labels = torch.arange(400) % 2

@@ -3,7 +3,13 @@
 import pytest
 
 from ptd_ext.engine.networks import NETWORKS
-from ptd_ext.engine.settings.schedule import COUNTING, SCHEDULE, other_stages, schedule_for
+from ptd_ext.engine.settings.schedule import (
+    COUNTING,
+    SCHEDULE,
+    candidates,
+    other_stages,
+    schedule_for,
+)
 from ptd_ext.engine.settings.settings import Settings
 
 SIZES = (1, 10, 100, 1000, 10_000, 100_000, 10**7)
@@ -47,6 +53,16 @@ def test_given_epochs_are_kept():
         1,
     )
     Settings(**other_stages(1))
+
+
+def test_candidates_are_those_that_suit_the_shape_or_the_one_named():
+    found = candidates(1000, (8,), epochs=9)
+    assert list(found) == ["linear", "mlp"]
+    for name, schedule in found.items():
+        assert schedule == {**schedule_for(1000, name, 9), **other_stages(9)}
+    assert list(candidates(1000, (3, 224, 224), "a.b:c")) == ["a.b:c"]
+    with pytest.raises(ValueError, match=r"for images of 120 × 130 pixels: .* badly. Crop them."):
+        candidates(1000, (3, 120, 130), advice="Crop them.")
 
 
 def test_settings_that_belong_together_exist():

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from random_numbers import new_generator
 
-from ptd_ext.experiments.datasets.dataset import DataSet, as_labels, channel_statistics
+from ptd_ext.experiments.datasets.dataset import DataSet, as_labels
 
 ROWS, LABELS = torch.arange(12.0).reshape(6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
 
@@ -64,12 +63,21 @@ def test_labels_that_are_not_integers(values, message):
         as_labels(values, "y", 0, 2)
 
 
-def test_statistics_of_channels():
-    images = torch.randint(0, 256, (50, 2, 3, 3), generator=new_generator(0))
-    images[:, 1] = 51
-    for scaled in (images.byte(), images.float() / 255):
-        means, deviations = channel_statistics(scaled)
-        first = images[:, 0].double() / 255
-        assert means == pytest.approx([first.mean().item(), 0.2], abs=1e-7)
-        assert deviations[0] == pytest.approx(first.std(correction=0).item(), abs=1e-7)
-    assert channel_statistics(images.byte())[1][1] == 1
+def test_noise_features_of_tables_and_sparse_rows():
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    frame = pandas.DataFrame({"n": range(6), "kind": list("abcabc")})
+    features = make(frame, test=frame[:2]).noise_features()
+    assert features.dtype == torch.float32
+    assert features.shape == (6, 4)
+    torch.testing.assert_close(features[:, 0], torch.arange(6.0))
+    rows = sparse.csr_array(ROWS.numpy())
+    torch.testing.assert_close(make(rows, test=rows[:2]).noise_features(), ROWS)
+    wide = sparse.csr_array(np.eye(6, 1200))
+    assert make(wide, test=wide[:2]).noise_features().shape == (6, 5)
+
+
+def test_images_of_bytes():
+    images = torch.zeros(6, 3, 2, 2, dtype=torch.uint8)
+    assert make(images, test=images[:2]).as_bytes
+    assert not make(images.float(), test=images[:2].float()).as_bytes
+    assert not make().as_bytes

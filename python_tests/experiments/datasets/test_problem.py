@@ -8,7 +8,9 @@ import torch
 from training_cases import quick_settings, write_clusters
 
 from ptd_ext.engine.rows.inputs import Inputs
-from ptd_ext.experiments.datasets.problem import CleanReference, load_problem
+from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.experiments.datasets.problem import CleanReference, load_data, load_problem
+from ptd_ext.experiments.presets import resolve
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,73 @@ def test_columns_of_a_table_are_kept_for_new_rows(tmp_path):
     assert preprocessing.columns.names == ("size", "kind")
     rows = preprocessing.store(frame.iloc[problem.source.rows[0].numpy()])
     torch.testing.assert_close(rows, problem.data.train.stored)
+
+
+def test_the_test_part_does_not_shape_the_preprocessing(tmp_path):
+    """Wide sparse rows are projected on singular vectors of the rows to learn from alone."""
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("sklearn")
+    generator = np.random.default_rng(0)
+    words = np.array([f"w{number}" for number in range(1500)])
+    texts = [" ".join(generator.choice(words, 60)) for _ in range(200)]
+    frame = pandas.DataFrame({"text": texts, "y": np.arange(200) % 2})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    settings = quick_settings(
+        tmp_path / "data.csv", "CE", dataset="table", label="y", text="text", noise="none"
+    )
+    dataset, problem = load_data(settings), load_problem(settings)
+    preprocessing = problem.data.train.preprocessing
+    assert preprocessing.width == dataset.train_inputs.shape[1] > 1024
+    expected, stored = Preprocessing.fit(dataset.train_inputs, settings.seed)
+    assert torch.equal(preprocessing.components, expected.components)
+    assert torch.equal(problem.test.stored, expected.store(dataset.test_inputs))
+    held_out = torch.isin(dataset.train_rows, problem.source.rows[1])
+    assert torch.equal(problem.data.train.stored, stored[~held_out])
+
+
+@pytest.mark.parametrize("weights", ["", "w.safetensors"])
+def test_images_have_moments_of_their_own_unless_a_network_is_pretrained(tmp_path, weights):
+    image = pytest.importorskip("PIL.Image")
+    generator = np.random.default_rng(0)
+    for row in range(40):
+        (tmp_path / "images" / "ab"[row % 2]).mkdir(parents=True, exist_ok=True)
+        pixels = generator.integers(0, 90, (8, 8, 3), dtype=np.uint8)
+        image.fromarray(pixels).save(tmp_path / "images" / "ab"[row % 2] / f"{row}.png")
+    settings = quick_settings(
+        tmp_path / "images", "CE", dataset="image_folder", image_size=8, noise="none",
+        network_weights=weights,
+    )  # fmt: skip
+    found = load_problem(settings).data.train.preprocessing
+    assert (found.files, found.as_bytes) == (True, True)
+    if weights:
+        assert found.mean.tolist() == pytest.approx([123.675, 116.28, 103.53])
+        return
+    dataset = load_data(settings)
+    expected = Preprocessing.fit(dataset.train_inputs[:])[0]
+    assert torch.equal(found.mean, expected.mean)
+    assert torch.equal(found.scale, expected.scale)
+    assert found.mean.mean() < 60
+
+
+def test_published_data_have_the_moments_and_splits_of_all_training_rows():
+    """The bits of the paper's data sets stay as they are."""
+    sklearn = pytest.importorskip("sklearn.datasets")
+    values, labels = sklearn.load_digits(return_X_y=True)
+    images = (torch.from_numpy(values) * (255 / 16)).round().byte()
+    order = torch.randperm(1797, generator=torch.Generator().manual_seed(3))
+    train, test = order[359:].sort().values, order[:359].sort().values
+    problem = load_problem(resolve({"method": "CE", "noise": "none", "seed": 3}, {}))
+    assert torch.equal(problem.test.stored.flatten(1), images[test])
+    assert torch.equal(problem.test_labels, torch.from_numpy(labels)[test])
+    order = torch.randperm(1438, generator=torch.Generator().manual_seed(3))
+    mine = train[order[144:].sort().values]
+    assert torch.equal(problem.data.train.stored.flatten(1), images[mine])
+    counts = images[train].flatten().bincount(minlength=256).double()
+    level = torch.arange(256, dtype=torch.float64) / 255
+    mean = float((counts * level).sum() / counts.sum())
+    spread = float((counts * (level - mean) ** 2).sum() / counts.sum()) ** 0.5
+    preprocessing = problem.data.train.preprocessing
+    assert preprocessing.mean.item() == 255 * mean
+    assert preprocessing.scale.item() == 255 * spread
 
 
 def test_the_observer_knows_the_test_set_and_clean_labels(clusters):

@@ -1,10 +1,14 @@
 """Which networks an experiment tries, once its data are known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 from training_cases import CPU, quick_values, write_clusters
 
-from ptd_ext import TrainedRun
+from ptd_ext import PTDClassifier, TrainedRun
+from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.experiments.datasets.problem import load_problem
 from ptd_ext.experiments.presets import resolve
 from ptd_ext.experiments.run.candidates import candidate_settings
@@ -21,6 +25,75 @@ def candidates(given):
 def own(tmp_path):
     np.savez(tmp_path / "own.npz", x=np.eye(40), y=np.arange(40) % 2)
     return {"dataset": "npz", "data": str(tmp_path / "own.npz"), "method": "CE", "noise": "none"}
+
+
+def of_size(samples, shape, user_data=True):
+    """What choosing the candidates needs to know of a problem."""
+    data = SimpleNamespace(train_size=samples, sample_shape=torch.Size(shape))
+    return SimpleNamespace(data=data, is_user_data=user_data)
+
+
+@pytest.mark.parametrize(
+    ("shape", "network"),
+    [
+        ((8,), "linear"),
+        ((1, 8, 8), "linear"),
+        ((1, 28, 28), "lenet5"),
+        ((3, 64, 64), "resnet18"),
+    ],
+)
+def test_user_data_have_a_schedule_for_their_size_and_kind(shape, network):
+    few, many = (candidate_settings({"dataset": "npz"}, of_size(n, shape))[0] for n in (100, 10**6))
+    assert few.network == many.network == network
+    assert (few.epochs, many.epochs) == (100, 10)
+    assert (few.batch_size, many.batch_size) == (16, 512)
+    assert (few.optimiser, few.select, few.noise) == ("adam", "likelihood", "none")
+    assert few.warm_up_epochs == few.epochs
+    assert few.count_rate == ("validation" if network == "linear" else "between")
+
+
+def test_given_settings_replace_those_that_suit_the_size():
+    def first(**given):
+        return candidate_settings({"dataset": "npz", **given}, of_size(1000, (8,)))[0]
+
+    assert first(network="mlp").network == "mlp"
+    asked = first(epochs=7, batch_size=5)
+    assert (asked.epochs, asked.warm_up_epochs, asked.batch_size) == (7, 7, 5)
+    # A given learning rate is for the preset's optimiser, not for another one.
+    asked = first(lr=0.05)
+    assert (asked.lr, asked.optimiser, asked.schedule) == (0.05, "sgd", "steps")
+    assert (asked.count_base, asked.count_rate) == ("anchors", "between")
+    paper = first(preset="paper")
+    assert (paper.epochs, paper.optimiser) == (100, "sgd")
+    published = {"dataset": "mnist"}
+    assert candidate_settings(published, of_size(60000, (1, 28, 28), user_data=False)) == [
+        resolve(published, {})
+    ]
+
+
+def test_large_images_are_not_trained_on_from_scratch_unasked():
+    folder, large = {"dataset": "image_folder"}, of_size(1000, (3, 224, 224))
+    with pytest.raises(ValueError, match=r"network must be given for images of 224.*--image-size"):
+        candidate_settings(folder, large)
+    with pytest.raises(ValueError, match="network must be given together with network_weights"):
+        candidate_settings({**folder, "network_weights": "w.pt"}, large)
+    (found,) = candidate_settings({**folder, "network": "resnet50"}, large)
+    assert found.network == "resnet50"
+
+
+@pytest.mark.parametrize("method", ["PTD-L", "Forward", "T-Revision", "EM-F"])
+@pytest.mark.parametrize("shape", [(8,), (1, 28, 28)])
+def test_both_doors_train_with_the_same_settings(method, shape):
+    given = {"dataset": "npz", "method": method, "seed": 3}
+    trained = [each.for_training(None) for each in candidate_settings(given, of_size(500, shape))]
+    model = PTDClassifier(method)
+    judged = model._candidates(500, torch.Size(shape), seed=3)
+    entries = Settings.entries()
+    for one, other in zip(trained, judged, strict=True):
+        different = {n for n in entries if getattr(one, n) != getattr(other, n)}
+        # These presets are for a schedule of steps and for Co-teaching+.
+        unused = {"milestones", "disagreement_free_steps"}
+        assert {n for n in different if entries[n].section != "run"} <= unused
 
 
 def test_tables_have_a_linear_network_and_a_larger_one(own):

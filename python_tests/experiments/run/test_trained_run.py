@@ -10,6 +10,7 @@ from torch import nn
 from training_cases import CPU, quick_settings, write_clusters
 
 from ptd_ext import TrainedRun
+from ptd_ext.experiments.datasets.problem import load_data
 from ptd_ext.experiments.run.experiment import train
 from ptd_ext.experiments.run.experiment_folder import checksums
 from ptd_ext.experiments.settings import ExperimentSettings
@@ -53,6 +54,30 @@ def test_integer_labels_stay_integers(tmp_path):
     assert run.classes.tolist() == [-1, 1, 3, 5]
     assert (run.predict(rows["x"]) == given).mean() > 0.5
     assert len(run.model.judge(rows["x"], given).posterior) == len(given)
+
+
+def test_wide_sparse_rows_are_given_as_to_training(tmp_path):
+    """A text column becomes a matrix of as many columns as there are words."""
+    pandas = pytest.importorskip("pandas")
+    generator = np.random.default_rng(0)
+    words = np.array([f"w{number}" for number in range(1400)])
+    labels = np.arange(300) % 2
+    texts = [
+        " ".join(generator.choice(words[700 * label : 700 * label + 700], 40)) for label in labels
+    ]
+    pandas.DataFrame({"text": texts, "y": labels}).to_csv(tmp_path / "d.csv", index=False)
+    settings = quick_settings(
+        tmp_path / "d.csv", "Forward", dataset="table", label="y", text="text", noise="none"
+    )
+    result = train(settings, tmp_path / "run", CPU)
+    run, dataset = TrainedRun.load(tmp_path / "run"), load_data(settings)
+    rows = dataset.test_inputs
+    assert rows.shape[1] > 1024
+    accuracy = (run.predict_proba(rows).argmax(1) == dataset.test_labels.numpy()).mean()
+    assert 100 * accuracy == pytest.approx(result["test_accuracy"])
+    wanted = f"X has 5 features, but FittedModel is expecting {rows.shape[1]}"
+    with pytest.raises(ValueError, match=wanted):
+        run.predict(np.ones((2, 5)))
 
 
 @pytest.mark.parametrize("method", ["Forward", "T-Revision", "PTD-R-V", "EM-F", "PTD-L"])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.engine.rows.preprocessing import IMAGENET
 from ptd_ext.experiments.datasets.dataset import DataSet
 from ptd_ext.experiments.datasets.locate import find, folders, require
 from ptd_ext.utils.bounded_files import read_lines, shortened
@@ -42,6 +43,7 @@ def load_clothing1m(root: Path | str | None, size: int) -> DataSet:
         *_part(test_keys, test_labels, size),
         class_names=_class_names(folder),
         noisy=True,
+        moments=IMAGENET,  # its network is made for these
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ptd_ext.experiments.datasets.dataset import DataSet
-from ptd_ext.experiments.datasets.split import TEST_SHARE, split
+from ptd_ext.engine.rows.split import hold_out
+from ptd_ext.experiments.datasets.dataset import TEST_SHARE, DataSet
 
 
 def load_digits(seed: int) -> DataSet:
@@ -22,7 +22,7 @@ def load_digits(seed: int) -> DataSet:
     values, labels = load_digits(return_X_y=True)
     images = (torch.from_numpy(values) * (255 / 16)).round().byte().reshape(-1, 1, 8, 8)
     labels = torch.from_numpy(labels).long()
-    train, test = split(len(images), int(len(images) * TEST_SHARE), seed)
+    train, test = hold_out(labels, TEST_SHARE, seed, by_class=False)
     names = tuple(str(digit) for digit in range(10))
     parts = images[train], labels[train], images[test], labels[test]
     return DataSet("digits", *parts, names, train_rows=train, test_rows=test)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ptd_ext.engine.rows.split import hold_out
 from ptd_ext.experiments.datasets.dataset import DataSet
 from ptd_ext.experiments.datasets.locate import MissingFileError
 from ptd_ext.experiments.datasets.sets.word_vectors import read_vectors
-from ptd_ext.experiments.datasets.split import split
 from ptd_ext.utils.bounded_files import read_files
 from ptd_ext.utils.formats.tar import read_tar
 
@@ -94,8 +94,8 @@ def load_news(
         row[: len(known)] = known
     label_of = {group: label for label, group in enumerate(groups)}
     labels = torch.tensor([label_of[group] for group, _, _ in posts])
-    held = TEST_MESSAGES if len(posts) == MESSAGES else round(len(posts) * TEST_SHARE)
-    train, test = split(len(posts), held, seed)
+    share = TEST_MESSAGES / MESSAGES if len(posts) == MESSAGES else TEST_SHARE
+    train, test = hold_out(labels, share, seed, by_class=False)
     inputs = torch.from_numpy(tokens)
     return DataSet(
         "news",

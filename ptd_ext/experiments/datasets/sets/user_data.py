@@ -13,12 +13,11 @@ from torch import Tensor
 
 from ptd_ext.data.read import kind_of, read_data
 from ptd_ext.data.user_data import Part, UserData
-from ptd_ext.engine.rows.columns import Columns, is_frame
 from ptd_ext.engine.rows.image_files import CROP, ImageFiles
 from ptd_ext.engine.rows.labels import encode_labels
-from ptd_ext.engine.rows.preprocessing import Preprocessing
-from ptd_ext.experiments.datasets.dataset import DataSet
-from ptd_ext.experiments.datasets.split import TEST_SHARE, split
+from ptd_ext.engine.rows.raw_rows import take_rows
+from ptd_ext.engine.rows.split import hold_out
+from ptd_ext.experiments.datasets.dataset import TEST_SHARE, DataSet
 from ptd_ext.utils.ids import MAX_CLASSES
 
 
@@ -57,18 +56,20 @@ def load_user_data(
     ids = np.concatenate([data.ids, *(part.ids for part in _parts(data).values())])
     if len(set(ids.tolist())) != len(ids):
         raise ValueError(f"the ids of {root} must be different from each other.")
-    validation, test_given, clean_test = None, None, False
+    inputs, validation, clean_test = data.X, None, False
     if data.test is not None:
-        train, test = torch.arange(len(y)), None
+        train, test_inputs = torch.arange(len(y)), data.test.X
         test_labels = test_given = labels["test"]
         test_rows = torch.arange(len(ids) - len(test_labels), len(ids))
     else:
-        train, test = split(len(y), int(len(y) * TEST_SHARE), seed)
+        train, test = hold_out(y, TEST_SHARE, seed, by_class=False)
+        inputs, test_inputs = (take_rows(data.X, rows.numpy()) for rows in (train, test))
         test_rows, test_given, clean_test = test, y[test], clean is not None
         test_labels = (y if clean is None else clean)[test]
         y, clean = y[train], None if clean is None else clean[train]
-    inputs, test_inputs, columns = _inputs(data, train, test, seed)
     if data.validation is not None:
+        files = (*data.ids.tolist(), *data.validation.ids.tolist())
+        inputs = ImageFiles(data.X.root, files, data.X.size)
         validation = torch.arange(len(y), len(y) + len(labels["validation"]))
         y = torch.cat([y, labels["validation"]])
         train = torch.arange(len(y))
@@ -84,7 +85,6 @@ def load_user_data(
         test_given=test_given,
         row_names=None if _are_row_numbers(ids) or isinstance(inputs, ImageFiles) else ids,
         clean_test=clean_test,
-        columns=columns,
         warnings=(*data.notes, *data.warnings),
     )
 
@@ -115,61 +115,5 @@ def _encoded_labels(data: UserData) -> tuple[dict[str, Tensor], tuple[str, ...]]
     return found, tuple(str(label) for label in classes)
 
 
-def _inputs(
-    data: UserData, train: Tensor, test: Tensor | None, seed: int
-) -> tuple[Any, Any, Columns | None]:
-    """The inputs of the training and the test part, and how columns of a table became numbers."""
-    X = data.X  # noqa: N806
-    if isinstance(X, ImageFiles):
-        return *_files(data, train, test), None
-    if data.test is not None:
-        found = as_inputs(X, f"x of {data.path}")
-        return found, as_inputs(data.test.X, f"x_test of {data.path}"), None
-    assert test is not None
-    if is_frame(X):
-        first, second = X.iloc[train.numpy()], X.iloc[test.numpy()]
-        columns = Columns.fit(first)
-        inputs, others = (as_inputs(columns.encode(r), str(data.path)) for r in (first, second))
-        return inputs, others, columns
-    if hasattr(X, "tocsr"):
-        X = Preprocessing.fit(X, seed)[1]  # noqa: N806
-    inputs = as_inputs(X, f"x of {data.path}")
-    return inputs[train], inputs[test], None
-
-
-def _files(data: UserData, train: Tensor, test: Tensor | None) -> tuple[ImageFiles, ImageFiles]:
-    files: ImageFiles = data.X
-    if test is not None:
-        names = ([files.name(row) for row in rows.tolist()] for rows in (train, test))
-        one, other = (ImageFiles(files.root, each, files.size) for each in names)
-        return one, other
-    assert data.test is not None
-    if data.validation is not None:
-        both = np.concatenate([data.ids, data.validation.ids])
-        files = ImageFiles(files.root, both.tolist(), files.size)
-    return files, data.test.X
-
-
 def _are_row_numbers(ids: NDArray[Any]) -> bool:
     return ids.dtype.kind == "i" and np.array_equal(ids, np.arange(len(ids)))
-
-
-def as_inputs(rows: Any, what: str) -> Tensor:
-    """Rows [N, D] as floats, images [N, channels, H, W] as uint8 or float32.
-
-    Rows of 64 bits keep them until they are standardised: float32 has few digits for numbers far
-    from zero.
-
-    Args:
-        rows: an array or a tensor.
-        what: its name, for error messages.
-    """
-    found = torch.as_tensor(rows)
-    if found.dtype == torch.uint8 and found.dim() == 4:
-        return found
-    single = found.float()
-    if found.dtype != torch.float64 or found.dim() != 2:
-        found = single
-    if not single.isfinite().all():
-        raise ValueError(f"{what} must be finite in float32; it holds NaN, infinity or more.")
-    return found.contiguous()

@@ -34,7 +34,7 @@ def test_clothing1m(clothing):
         assert d.test_labels.tolist() == [13, 12, 11]
         assert d.train_inputs[torch.tensor([4, 1])].shape == (2, 3, 224, 224)
         assert d.class_names == CLASS_NAMES
-        assert d.channel_statistics[0] == (0.485, 0.456, 0.406)
+        assert d.moments[0] == (0.485, 0.456, 0.406)
     (clothing / "category_names_eng.txt").write_text("\n".join("abcdefghijklmn"))
     assert data.load("clothing1m", clothing).class_names == tuple("abcdefghijklmn")
 
