@@ -170,9 +170,9 @@ class PartFit(EstimatedTransition):
         ridge: λ, per anchor.
     """
 
-    kkt_residual: Tensor
-    residual: Tensor
-    singular_values: Tensor = field(repr=False)
+    kkt_residual: Tensor = field(metadata={"shape": "C"})
+    residual: Tensor = field(metadata={"shape": "C"})
+    singular_values: Tensor = field(repr=False, metadata={"shape": "CR"})
     counts: tuple[int, ...] = field(repr=False)
     ridge: float
 

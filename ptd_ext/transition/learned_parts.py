@@ -46,7 +46,7 @@ class LearnedParts(EstimatedTransition):
         n_epochs: number of epochs run.
     """
 
-    weights: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False, metadata={"shape": "NR"})
     gate: LinearGate = field(repr=False)
     kept_start: bool
     gain: float

@@ -33,7 +33,7 @@ class NeighbourTransition(EstimatedTransition):
         n_iter: EM iterations run.
     """
 
-    clean_probs: Tensor = field(repr=False)
+    clean_probs: Tensor = field(repr=False, metadata={"shape": "NC"})
     agreement: float
     n_iter: int
 

@@ -177,6 +177,12 @@ def transition() -> ptd_ext.PartTransition:
     return ptd_ext.PartTransition(parts, torch.rand(2, 4), torch.zeros(3, 3), about={"seed": 1})
 
 
+def estimate() -> ptd_ext.PartFit:
+    probs = torch.rand(8, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    anchors = [[0, 1, 2], [3, 4, 5], [5, 6, 7]]
+    return ptd_ext.fit_part_transitions(probs[:, :2].softmax(-1), probs, anchors)
+
+
 def table(separator: str) -> bytes:
     # Few different names: a column in which all are different is refused as an id.
     rows = ["name,size,kind", *(f"a text {k % 4},{k / 7},{'abc'[k % 3]}" for k in range(12))]
@@ -347,7 +353,9 @@ def readers() -> dict[str, Reader]:
             within=sealed,
         ),
         "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv", label="kind")),
-        "own tsv": Reader({"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")),
+        "own tsv": Reader(
+            {"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")
+        ),
         "own npz": Reader(
             {"d.npz": saved(np.savez, **arrays, ending=".npz")},
             lambda r: own(r / "d.npz"),
@@ -360,6 +368,11 @@ def readers() -> dict[str, Reader]:
         "transition": Reader(
             {"t": saved(lambda path: transition().save(path))},
             lambda r: ptd_ext.PartTransition.load(r / "t"),
+            within=sealed,
+        ),
+        "estimate": Reader(
+            {"t": saved(lambda path: estimate().save(path))},
+            lambda r: ptd_ext.PartFit.load(r / "t"),
             within=sealed,
         ),
     }
