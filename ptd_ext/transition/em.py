@@ -71,7 +71,7 @@ class TransitionEM(nn.Module):
     """
 
     joint: Tensor  # S, [C, C]: the running mean of q e_ȳᵀ, which sums to one
-    base: Tensor  # [C, C], rows of the off-diagonal that T starts from
+    start_base: Tensor  # [C, C], rows of the off-diagonal that T starts from
     held_rate: Tensor  # ρ, []
     seen: Tensor  # [], samples so far
 
@@ -106,8 +106,8 @@ class TransitionEM(nn.Module):
             shares.cpu(), class_prior, weight=barrier, prior_weight=prior_weight
         )
         self.register_buffer("held_rate", torch.tensor(_held_rate(noise_rate, n_classes)))
-        self.register_buffer("base", off_diagonal(_checked_base(base, n_classes)))
-        rows = torch.lerp(torch.eye(n_classes), self.base, self.held_rate)
+        self.register_buffer("start_base", off_diagonal(_checked_base(base, n_classes)))
+        rows = torch.lerp(torch.eye(n_classes), self.start_base, self.held_rate)
         self.register_buffer("joint", shares.cpu()[:, None] * rows)
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
 
@@ -151,7 +151,8 @@ class TransitionEM(nn.Module):
     @property
     def transition(self) -> Tensor:
         """T from the counts so far, [C, C]."""
-        off = torch.lerp(off_diagonal(self.joint, self.base), self.base, self.base_share)
+        start = self.start_base
+        off = torch.lerp(off_diagonal(self.joint, start), start, self.base_share)
         rate = self.held_rate
         if not self.hold_diagonal:
             counts = self.joint.sum(1)
@@ -163,6 +164,11 @@ class TransitionEM(nn.Module):
     def parts(self) -> Tensor:
         """T as the only part, [1, C, C]."""
         return self.transition[None]
+
+    @property
+    def weights(self) -> None:
+        """None: the only part has all the weight."""
+        return None
 
     @property
     def class_prior(self) -> Tensor:
@@ -177,6 +183,10 @@ class TransitionEM(nn.Module):
     def estimate(self) -> EstimatedTransition:
         """A snapshot of T and the class prior."""
         return EstimatedTransition.one_matrix(self.transition, self.class_prior, self.n_samples)
+
+    def base(self) -> Tensor:
+        """The off-diagonal rows of T that are clear, [C, C]; the other rows are uniform."""
+        return self.estimate().base()
 
     def summary(self, class_names: Sequence[str] | None = None) -> TransitionSummary:
         """The noise rate, the diagonal, and caveats about them."""
