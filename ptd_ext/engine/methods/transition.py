@@ -81,7 +81,7 @@ class TrainWithTransition(Stage):
 
     def begin(self, context: StageContext) -> None:
         """Estimate T(x), unless an earlier stage, or this one before a resume, has done so."""
-        if context.outputs.transition is None:
+        if context.outputs.estimate is None:
             store_estimate(context, estimate_transition(context, self.settings))
         transition = context.outputs.estimated()
         self.register_buffer("weights", transition.weights, persistent=False)

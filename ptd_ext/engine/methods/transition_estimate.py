@@ -9,7 +9,7 @@ import torch
 
 from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.stage.stage import StageContext
-from ptd_ext.engine.stage.state import TransitionEstimate
+from ptd_ext.engine.stage.state import SampleTransitions
 from ptd_ext.nmf.estimator import SimplexNMF
 from ptd_ext.transition.anchors import find_anchors
 from ptd_ext.transition.estimate import EstimatedTransition
@@ -22,7 +22,7 @@ def anchor_options(settings: Settings) -> dict[str, Any]:
     return {"rule": settings.anchor_rule, "band": band, "count": settings.anchor_count}
 
 
-def estimate_transition(context: StageContext, settings: Settings) -> TransitionEstimate:
+def estimate_transition(context: StageContext, settings: Settings) -> SampleTransitions:
     """Estimate T(x): weights of training and validation samples, their basis, and the parts."""
     posterior, network = context.outputs.posterior, context.networks[0]
     assert posterior is not None  # from the warm-up
@@ -48,13 +48,13 @@ def estimate_transition(context: StageContext, settings: Settings) -> Transition
     correct = "" if right is None else f", {right:.0%} of them correct"
     context.log.info(f"anchors: {min(counts)} to {max(counts)} per class{correct}")
     parts = fit.parts.to(posterior.dtype)
-    return TransitionEstimate(weights, validation_weights, parts, basis)
+    return SampleTransitions(weights, validation_weights, parts, basis)
 
 
-def store_estimate(context: StageContext, estimate: TransitionEstimate) -> None:
+def store_estimate(context: StageContext, estimate: SampleTransitions) -> None:
     """Store the first rank's estimate; print its noise rate, how T(x) varies, and caveats."""
     context.ranks.from_first(estimate.tensors())
-    context.outputs.transition = estimate
+    context.outputs.estimate = estimate
     labels, prior = context.data.train_labels, estimate.class_prior
     if prior is None:
         # Anchors do not estimate the class prior; the shares of the noisy labels approximate it.

@@ -83,5 +83,5 @@ def test_parts_are_mixed_by_weights_of_a_factorisation(context):
 def test_the_noise_rate_is_printed(context):
     estimate = estimate_transition(context, Settings(n_parts=1))
     store_estimate(context, estimate)
-    assert context.outputs.transition is estimate
+    assert context.outputs.estimate is estimate
     assert "of labels wrong" in context.lines[-1]
