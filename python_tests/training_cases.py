@@ -24,7 +24,7 @@ QUICK = {
     "epochs": 3,
     "milestones": (2,),
     "warm_up_epochs": 3,
-    "posterior_epochs": 2,
+    "pred_probs_epochs": 2,
     "revision_epochs": 2,
     "ramp_epochs": 3,
     "joint_average": 3,

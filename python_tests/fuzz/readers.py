@@ -228,7 +228,7 @@ def finished_run() -> dict[str, bytes]:
         root = Path(folder)
         rows = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)).numpy()
         np.savez(root / "d.npz", x=rows, y=np.array(["no", "yes"])[np.arange(80) % 2])
-        quick = {"warm_up_epochs": 1, "posterior_epochs": 1, "epochs": 1, "n_parts": 2}
+        quick = {"warm_up_epochs": 1, "pred_probs_epochs": 1, "epochs": 1, "n_parts": 2}
         given = {"dataset": "npz", "data": str(root / "d.npz"), "method": "PTD-F", **quick}
         given |= {"network": "linear", "threads": 1, "progress": False}
         with contextlib.redirect_stdout(io.StringIO()):

@@ -248,7 +248,7 @@ def test_neighbour_transition(seed, samples, size, classes, dtype, kind, k, scal
 
     def check(found):
         assert_on_the_simplex(found.transition)
-        assert_on_the_simplex(found.clean_probs)
+        assert_on_the_simplex(found.posterior)
         assert_on_the_simplex(found.class_prior)
         assert_on_the_simplex(found.base())
         assert 0 <= found.noise_rate <= 1

@@ -25,8 +25,8 @@ def test_recovers_matrix_prior_rate_and_labels():
     rate = (clean != noisy).float().mean().item()
     assert abs(found.noise_rate - rate) < 0.03
     torch.testing.assert_close(found.class_prior, clean.bincount() / len(clean), rtol=0, atol=0.03)
-    assert (found.clean_probs.argmax(1) == clean).float().mean() > 0.85
-    torch.testing.assert_close(found.clean_probs.sum(1), torch.ones(len(clean)))
+    assert (found.posterior.argmax(1) == clean).float().mean() > 0.85
+    torch.testing.assert_close(found.posterior.sum(1), torch.ones(len(clean)))
     assert found.summary().noise_rate == pytest.approx(found.noise_rate, abs=1e-5)
 
 
@@ -84,5 +84,5 @@ def test_two_classes():
     features = 0.3 * torch.randn(600, 4, generator=g) + 4 * torch.eye(2, 4)[clean]
     noisy = torch.where(torch.rand(600, generator=g) < 0.1, 1 - clean, clean)
     found = ptd_ext.neighbour_transition(features, noisy)
-    assert (found.clean_probs.argmax(1) == clean).float().mean() > 0.98
+    assert (found.posterior.argmax(1) == clean).float().mean() > 0.98
     assert abs(found.noise_rate - (noisy != clean).float().mean()) < 0.03

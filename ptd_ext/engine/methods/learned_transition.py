@@ -82,7 +82,7 @@ class EMCounts(Stage):
         outputs, s = context.outputs, self.settings
         error = 1 - context.best.scores.validation_accuracy / 100
         start = count_start(
-            outputs.posterior,
+            outputs.pred_probs,
             context.data.train_labels,
             error,
             hold_error=s.count_rate == "validation",

@@ -24,30 +24,30 @@ def anchor_options(settings: Settings) -> dict[str, Any]:
 
 def estimate_transition(context: StageContext, settings: Settings) -> SampleTransitions:
     """Estimate T(x): weights of training and validation samples, their basis, and the parts."""
-    posterior, network = context.outputs.posterior, context.networks[0]
-    assert posterior is not None  # from the warm-up
+    pred_probs, network = context.outputs.pred_probs, context.networks[0]
+    assert pred_probs is not None  # from the warm-up
     if settings.n_parts == 1:
-        weights = posterior.new_ones(len(posterior), 1)
-        validation_weights = posterior.new_ones(len(context.data.validation), 1)
+        weights = pred_probs.new_ones(len(pred_probs), 1)
+        validation_weights = pred_probs.new_ones(len(context.data.validation), 1)
         basis = None
     else:
         context.outputs.feature_network = copy.deepcopy(network.state_dict())
         features = context.predict(network, "train", features=True).features
         held_out = context.predict(network, "validation", features=True).features
         nmf = SimplexNMF(
-            settings.n_parts, max_iter=settings.nmf_iterations, random_state=settings.seed
+            settings.n_parts, max_iter=settings.nmf_max_iter, random_state=settings.seed
         )
         weights = nmf.fit_transform(features)
         if nmf.interrupted_:
             raise KeyboardInterrupt
         validation_weights = nmf.transform(held_out)
         basis = torch.as_tensor(nmf.components_)
-    anchors = find_anchors(posterior, **anchor_options(settings))
-    fit = fit_part_transitions(weights, posterior, anchors, ridge=settings.ridge)
+    anchors = find_anchors(pred_probs, **anchor_options(settings))
+    fit = fit_part_transitions(weights, pred_probs, anchors, ridge=settings.ridge)
     counts, right = anchors.counts, context.observer.anchor_accuracy(anchors.ids)
     correct = "" if right is None else f", {right:.0%} of them correct"
     context.log.info(f"anchors: {min(counts)} to {max(counts)} per class{correct}")
-    parts = fit.parts.to(posterior.dtype)
+    parts = fit.parts.to(pred_probs.dtype)
     return SampleTransitions(weights, validation_weights, parts, basis)
 
 

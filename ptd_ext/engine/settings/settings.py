@@ -86,7 +86,7 @@ class Settings:
     warm_up_epochs: int = _transition(
         10, "epochs of cross entropy, to learn P(given label | x)", minimum=1
     )
-    posterior_epochs: int = _transition(
+    pred_probs_epochs: int = _transition(
         3, "number of last warm-up epochs whose posteriors are averaged", minimum=1
     )
     anchor_rule: str = _transition(
@@ -104,7 +104,7 @@ class Settings:
         "anchors of other classes",
         minimum=0,
     )
-    nmf_iterations: int = _transition(
+    nmf_max_iter: int = _transition(
         100, "maximum number of iterations of the factorisation", minimum=1
     )
     start: str = _transition(

@@ -60,7 +60,7 @@ class SampleTransitions:
 class StageOutputs:
     """Results that finished stages leave to later ones."""
 
-    posterior: Tensor | None = None  # P(noisy label | x) of the training samples, [N, C]
+    pred_probs: Tensor | None = None  # P(given label | x) of the training samples, [N, C]
     estimate: SampleTransitions | None = None
     soft_labels: Tensor | None = None  # labels of the training samples that Joint learned, [N, C]
     noise_rate: Tensor | None = None  # held while a matrix is estimated by counts, []

@@ -38,7 +38,7 @@ def context():
         data=data,
         problem=data,
         networks=[nn.Linear(D, C)],
-        outputs=StageOutputs(posterior=posterior),
+        outputs=StageOutputs(pred_probs=posterior),
         predict=lambda network, split, features: SimpleNamespace(features=splits[split]),
         write_tensors=lambda name, state: None,
         observer=SimpleNamespace(anchor_accuracy=lambda ids: None),
@@ -62,9 +62,9 @@ def test_one_matrix_needs_no_features(context):
     assert torch.equal(estimate.weights, torch.ones(N, 1))
     assert torch.equal(estimate.validation_weights, torch.ones(M, 1))
     assert estimate.basis is None
-    anchors = find_anchors(context.outputs.posterior, **anchor_options(settings))
+    anchors = find_anchors(context.outputs.pred_probs, **anchor_options(settings))
     fit = fit_part_transitions(
-        estimate.weights, context.outputs.posterior, anchors, ridge=settings.ridge
+        estimate.weights, context.outputs.pred_probs, anchors, ridge=settings.ridge
     )
     torch.testing.assert_close(estimate.parts, fit.parts.to(estimate.parts.dtype))
     assert context.lines[0].startswith(f"anchors: {min(anchors.counts)} to {max(anchors.counts)} ")

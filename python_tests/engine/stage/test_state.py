@@ -39,12 +39,12 @@ def assert_same(found, expected):
 def test_outputs_come_back(tmp_path):
     gate = {"gate_weight": torch.rand(2, 6), "gate_bias": torch.rand(2)}
     outputs = StageOutputs(
-        posterior=torch.rand(5, 4),
+        pred_probs=torch.rand(5, 4),
         estimate=estimate(**gate, gate_centre=torch.rand(6)),
         warm_up_accuracy=torch.tensor(0.5),
     )
     state = restored(outputs, tmp_path)
-    assert set(state) == {"posterior", "estimate", "warm_up_accuracy"}
+    assert set(state) == {"pred_probs", "estimate", "warm_up_accuracy"}
     assert_same(StageOutputs.from_state(state), outputs)
     assert_same(StageOutputs.from_state(restored(StageOutputs(), tmp_path)), StageOutputs())
 
