@@ -48,7 +48,7 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
     "method": ("--method", str, "NAME", "method, see `ptd-ext train --list`"),
     "network": ("--network", str, "NAME", "name of the network, such as linear, mlp or lenet5"),
     "n_parts": ("--n-parts", int, "R", "number of parts of T(x)"),
-    "max_epochs": ("--epochs", int, "N", "epochs per stage of training"),
+    "epochs": ("--epochs", int, "N", "epochs per stage of training"),
     "validation_fraction": ("--validation", float, "SHARE", "share of rows held out"),
     "feature_extractor": ("--features", str, "FILE", "weights of a ResNet for features of images"),
     "random_state": ("--seed", int, "N", "seed of the split and the networks"),
@@ -62,7 +62,7 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
 }
 # Defaults that PTDClassifier finds for the data or the machine.
 _DEFAULTS = {
-    "max_epochs": (None, "10 to 100, fewer for more rows"),
+    "epochs": (None, "10 to 100, fewer for more rows"),
     "validation_fraction": (None, "0.1 to 0.3, more for fewer rows"),
     "feature_extractor": (None, "none"),
     "device": (None, "a GPU if there is one"),

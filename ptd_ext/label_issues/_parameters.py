@@ -35,8 +35,8 @@ def check_parameters(model: PTDClassifier) -> None:
         )
     networks.check_name(model.network, other=("auto",))
     check_integer(model.n_parts, "n_parts", 1, MAX_PARTS)
-    if model.max_epochs is not None:
-        check_integer(model.max_epochs, "max_epochs")
+    if model.epochs is not None:
+        check_integer(model.epochs, "epochs")
     share = model.validation_fraction
     if share is not None and not (isinstance(share, _NUMBERS) and 0 < share < 1):
         raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
@@ -47,13 +47,13 @@ def check_parameters(model: PTDClassifier) -> None:
     check_progress(model.progress)
 
 
-def check_classes(classes: int, parts: int) -> None:
+def check_classes(n_classes: int, n_parts: int) -> None:
     """Raise where the matrices of T(x) are more than this machine's memory holds."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    needed = _COPIES * parts * classes**2 * 8
+    needed = _COPIES * n_parts * n_classes**2 * 8
     if needed > memory:
         raise ValueError(
-            f"y holds {classes:,} classes, for which {parts} matrices T(x) take some {needed:,} "
+            f"y holds {n_classes:,} classes, for which {n_parts} matrices T(x) take some {needed:,} "
             f"bytes; this machine's memory is {memory:,}. Does y hold class labels?"
         )
 

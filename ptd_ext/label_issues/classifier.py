@@ -58,7 +58,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             explains held-out labels worse, and taken alone if it does so much better; LeNet-5 for
             images of up to 40 pixels a side and a ResNet-18 up to 96.
         n_parts: the number of parts of T(x), for methods that have several.
-        max_epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
+        epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
         validation_fraction: share of rows held out for model selection; by default 0.1 to 0.3.
         feature_extractor: for large images: a function from a batch [n, channels, height, width] to
             features [n, D], or the file of a ResNet's weights in torchvision's names.
@@ -89,7 +89,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         network: str = "auto",
         n_parts: int = 10,
-        max_epochs: int | None = None,
+        epochs: int | None = None,
         validation_fraction: float | None = None,
         feature_extractor: Any = None,
         flag_share: float = 1.0,
@@ -100,7 +100,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.network = network
         self.n_parts = n_parts
-        self.max_epochs = max_epochs
+        self.epochs = epochs
         self.validation_fraction = validation_fraction
         self.feature_extractor = feature_extractor
         self.flag_share = flag_share
@@ -244,7 +244,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 n_parts=self._n_parts,
                 seed=seed,
                 progress=False,
-                **schedule_for(rows, name, self.max_epochs),
+                **schedule_for(rows, name, self.epochs),
             )
             for name in names
         ]

@@ -19,8 +19,8 @@ from ptd_ext.utils.distributed import Ranks
 class Effort(NamedTuple):
     """Limits of a weight step: see :func:`ptd_ext.simplex_weights`."""
 
-    steps: int
-    tolerance: float
+    max_iter: int
+    tol: float
 
 
 class Sums(NamedTuple):

@@ -91,9 +91,9 @@ def test_results_of_a_killed_command_stay_until_there_are_others(table, capsys):
 def test_an_empty_folder_of_the_user_stays(table, capsys):
     out = table.with_name("mine")
     out.mkdir()
-    named = table.rename(table.with_name("max_epochs_runs.csv"))
+    named = table.rename(table.with_name("n_parts_runs.csv"))
     said = refused(capsys, named, "--label", "none", "--out", out)
-    assert "max_epochs_runs.csv has no column 'none'" in said
+    assert "n_parts_runs.csv has no column 'none'" in said
     assert not any(out.iterdir())
 
 

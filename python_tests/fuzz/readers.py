@@ -208,7 +208,7 @@ def own(path: Path, label: str | None = None, **options: Any) -> None:
 def classifier() -> bytes:
     g = torch.Generator().manual_seed(0)
     rows, labels = torch.randn(40, 3, generator=g), torch.arange(40) % 2
-    fitted = ptd_ext.PTDClassifier(network="linear", n_parts=2, max_epochs=1, random_state=0)
+    fitted = ptd_ext.PTDClassifier(network="linear", n_parts=2, epochs=1, random_state=0)
     fitted.fit(rows, np.array(["no", "yes"])[labels])
     return saved(lambda path: fitted.save(path))
 

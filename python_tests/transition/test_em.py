@@ -185,7 +185,7 @@ def test_two_classes_one_sample():
         ([0, 1, 2], 1.2, {}, "noise_rate must be from 0 to 1; got 1.2"),
         ([0, 1], 0.5, {}, "less than 0.5 for 2 classes"),
         ([], 0.3, {"n_classes": 3}, "got none"),
-        ([0, 5], 0.3, {"n_classes": 3}, "labels must be 0 to 2; got 5"),
+        ([0, 5], 0.3, {"n_classes": 3}, "labels must be from 0 to 2; got 5"),
         ([0, 1, 2], 0.3, {"class_prior": "flat"}, 'None, "uniform" or'),
         ([0, 1, 2], 0.3, {"class_prior": torch.ones(3)}, "sum 1"),
         ([0, 1, 2], 0.3, {"class_prior": torch.ones(2)}, r"must be \[3\]"),

@@ -97,7 +97,7 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
     ("arguments", "options", "sentence"),
     [
         ((NAN, POSTERIOR, LABELS), {}, r"features must be finite; features\[0, 0\] is nan"),
-        ((FEATURES, POSTERIOR, LABELS + 1), {}, "labels must be 0 to 2; got 3"),
+        ((FEATURES, POSTERIOR, LABELS + 1), {}, "labels must be from 0 to 2; got 3"),
         ((FEATURES[:9], POSTERIOR, LABELS), {}, "same samples; got 9, 20 and 20"),
         ((FEATURES, POSTERIOR * 2, LABELS), {}, "must be probabilities"),
         ((FEATURES[:1], POSTERIOR[:1], LABELS[:1]), {}, "at least 2 samples"),

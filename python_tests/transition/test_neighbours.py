@@ -56,7 +56,7 @@ def test_class_without_labels_is_told():
         (torch.zeros(1, 2), [0], {"n_classes": 2, "k": 1}, "less than the 1 samples; got 1"),
         (torch.zeros(9, 2), [0, 1, 1], {}, r"noisy_labels must be \[9\]"),
         (torch.full((9, 2), torch.nan), [0, 1, 1] * 3, {}, "features must be finite"),
-        (torch.zeros(9, 2), [0, 1, 2] * 3, {"n_classes": 2}, "labels must be 0 to 1; got 2"),
+        (torch.zeros(9, 2), [0, 1, 2] * 3, {"n_classes": 2}, "labels must be from 0 to 1; got 2"),
         (torch.zeros(9, 2), [0, 1, 2**40] * 3, {}, "n_classes must be at most 32,768"),
         (torch.zeros(9, 0), [0, 1, 2] * 3, {}, r"features must have at least one column; .*9, 0\]"),
         (

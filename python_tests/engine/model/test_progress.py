@@ -18,7 +18,7 @@ X = RANDOM.standard_normal((60, 3)) + 4 * Y[:, None]
 
 
 def find(**options):
-    return ptd_ext.find_label_issues(X, Y, network="linear", max_epochs=2, **options)
+    return ptd_ext.find_label_issues(X, Y, network="linear", epochs=2, **options)
 
 
 def test_nothing_without_a_terminal(capsys):
