@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     progress = parser.add_mutually_exclusive_group()
     progress.add_argument("--verbose", action="store_true", help="print a line for every epoch")
-    progress.add_argument("--quiet", action="store_true", help="do not show a progress bar")
+    progress.add_argument("--no-progress", action="store_true", help="do not show a progress bar")
     return parser
 
 
@@ -151,7 +151,7 @@ def _run(arguments: argparse.Namespace) -> None:
             data.y,
             ids=data.ids,
             cross_fit=arguments.cross_fit,
-            progress=True if arguments.verbose else False if arguments.quiet else None,
+            progress=True if arguments.verbose else False if arguments.no_progress else None,
             **options,
         )
         found = dataclasses.replace(found, warnings=(*data.warnings, *found.warnings))

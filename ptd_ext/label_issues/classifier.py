@@ -32,6 +32,7 @@ from ptd_ext.engine.training.placement import Placement
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
+from ptd_ext.transition.learned_parts import N_PARTS
 from ptd_ext.utils.bounded_files import reason, shortened
 from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.distributed import Ranks
@@ -65,7 +66,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         random_state: seed, or a generator of NumPy or torch.
         device: the device to train on; by default a GPU if there is one.
-        progress: true prints a line for every epoch, "bar" shows a progress bar (with tqdm).
+        progress: true prints a line for every epoch, "bar" shows a progress bar (with tqdm); false,
+            the default as in scikit-learn's estimators, prints nothing.
 
     Attributes:
         classes_: the labels, [C].
@@ -88,7 +90,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "PTD-L",
         *,
         network: str = "auto",
-        n_parts: int = 10,
+        n_parts: int = N_PARTS,
         epochs: int | None = None,
         validation_fraction: float | None = None,
         feature_extractor: Any = None,

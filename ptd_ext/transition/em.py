@@ -20,11 +20,13 @@ from torch import distributed as dist
 from ptd_ext.ops.checks import check_tensors
 from ptd_ext.ops.functional import forward_loss
 from ptd_ext.ops.layout import prepare_parts
-from ptd_ext.transition.barrier import ClassBarrier, ClassPrior
+from ptd_ext.transition.barrier import BARRIER, PRIOR_WEIGHT, ClassBarrier, ClassPrior
 from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.estimate import EstimatedTransition, TransitionSummary, off_diagonal
 from ptd_ext.utils.arguments import check_integer, check_share
 from ptd_ext.utils.ids import as_labels, as_tensor
+
+BASE_SHARE = 0.4  # default, also of the settings
 
 _RATES = (0.02, 0.8)  # a rate below learns nothing, one above leaves no diagonal
 _SAMPLES_PER_ENTRY = 50  # samples in the window for each entry of the matrix
@@ -61,7 +63,8 @@ class TransitionEM(nn.Module):
         barrier: weight of that term where no prior is known.
         prior_weight: weight of the divergence from a known prior.
         base: a matrix [C, C] that the off-diagonal of T starts from and is drawn to, such as
-            `base()` of :func:`ptd_ext.neighbour_transition`'s result; uniform by default.
+            `base()` of :func:`ptd_ext.neighbour_transition`'s result; uniform by default, which
+            needs no network. :meth:`from_pred_probs` takes it from anchors.
         base_share: share of the base in the off-diagonal of T.
         hold_diagonal: whether ρ is held. Otherwise the counts of each row give its
             rate, which drifts to too little noise while the network learns.
@@ -82,10 +85,10 @@ class TransitionEM(nn.Module):
         *,
         n_classes: int | None = None,
         class_prior: ClassPrior = None,
-        barrier: float = 1.0,
-        prior_weight: float = 0.3,
+        barrier: float = BARRIER,
+        prior_weight: float = PRIOR_WEIGHT,
         base: Any = None,
-        base_share: float = 0.4,
+        base_share: float = BASE_SHARE,
         hold_diagonal: bool = True,
         window: int | None = None,
         over_ranks: bool = True,

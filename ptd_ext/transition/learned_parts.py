@@ -22,6 +22,9 @@ from ptd_ext.transition.pred_probs import combine
 from ptd_ext.utils.arguments import check_integer, check_nonnegative
 from ptd_ext.utils.ids import as_labels, as_rows, as_tensor
 
+# Defaults, also of the settings.
+N_PARTS, N_COMPONENTS, MIN_GAIN = 10, 64, 0.0
+
 _SMALLEST = 1e-12  # smallest argument of a logarithm, and smallest divisor
 _SPREAD = 0.3  # standard deviation between the parts at the start
 _UNIFORM = 0.1  # uniform share of a row at the start: no entry starts at zero
@@ -64,10 +67,10 @@ def fit_learned_parts(
     noisy_labels: Any,
     *,
     transition: Any = None,
-    n_parts: int = 10,
-    n_components: int = 64,
+    n_parts: int = N_PARTS,
+    n_components: int = N_COMPONENTS,
     held_out: float | Any = 0.1,
-    min_gain: float = 0.0,
+    min_gain: float = MIN_GAIN,
     max_epochs: int = 15,
     patience: int = 3,
     batch_size: int = 512,

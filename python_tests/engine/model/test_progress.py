@@ -64,7 +64,7 @@ def test_the_command_has_the_settings(tmp_path, capsys):
     assert "held-out given-label" in capsys.readouterr().out
     assert "no" in (tmp_path / "own-labels" / "labels.csv").read_text()
     with pytest.raises(SystemExit):
-        main([*command, "--verbose", "--quiet"])
+        main([*command, "--verbose", "--no-progress"])
 
 
 def test_values_of_progress():
