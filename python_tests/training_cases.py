@@ -19,7 +19,7 @@ QUICK = {
     "rate": 0.3,
     "noise": "pairwise",
     "network": "mlp",
-    "validation": 0.1,
+    "validation_fraction": 0.1,
     "select": "accuracy",
     "epochs": 3,
     "milestones": (2,),

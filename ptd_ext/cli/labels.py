@@ -49,8 +49,13 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
     "network": ("--network", str, "NAME", "name of the network, such as linear, mlp or lenet5"),
     "n_parts": ("--n-parts", int, "R", "number of parts of T(x)"),
     "epochs": ("--epochs", int, "N", "epochs per stage of training"),
-    "validation_fraction": ("--validation", float, "SHARE", "share of rows held out"),
-    "feature_extractor": ("--features", str, "FILE", "weights of a ResNet for features of images"),
+    "validation_fraction": ("--validation-fraction", float, "SHARE", "share of rows held out"),
+    "feature_extractor": (
+        "--feature-extractor",
+        str,
+        "FILE",
+        "weights of a ResNet for features of images",
+    ),
     "random_state": ("--seed", int, "N", "seed of the split and the networks"),
     "device": ("--device", str, "NAME", "device, such as cpu or cuda:1"),
     "flag_share": (

@@ -28,6 +28,7 @@ _RENAMED = {
     "parts": "n_parts",
     "posterior_epochs": "pred_probs_epochs",
     "nmf_iterations": "nmf_max_iter",
+    "validation": "validation_fraction",
 }
 
 

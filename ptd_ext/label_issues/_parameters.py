@@ -53,8 +53,8 @@ def check_classes(n_classes: int, n_parts: int) -> None:
     needed = _COPIES * n_parts * n_classes**2 * 8
     if needed > memory:
         raise ValueError(
-            f"y holds {n_classes:,} classes, for which {n_parts} matrices T(x) take some {needed:,} "
-            f"bytes; this machine's memory is {memory:,}. Does y hold class labels?"
+            f"y holds {n_classes:,} classes; {n_parts} matrices T(x) of this size need about "
+            f"{needed:,} bytes, but this machine has {memory:,}. Check that y contains class labels."
         )
 
 

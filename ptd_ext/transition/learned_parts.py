@@ -69,7 +69,8 @@ def fit_learned_parts(
     transition: Any = None,
     n_parts: int = N_PARTS,
     n_components: int = N_COMPONENTS,
-    held_out: float | Any = 0.1,
+    validation_fraction: float = 0.1,
+    validation_mask: Any = None,
     min_gain: float = MIN_GAIN,
     max_epochs: int = 15,
     patience: int = 3,
@@ -97,8 +98,9 @@ def fit_learned_parts(
         transition: the class-dependent start, [C, C]. By default it is estimated from g and ȳ.
         n_parts: R.
         n_components: principal components, at most D.
-        held_out: a share of the samples, or a mask [N] of those to evaluate the fit on. Samples
-            that the network was not trained on are best.
+        validation_fraction: share of samples held out to evaluate the fit, at random.
+        validation_mask: mask [N] of the samples held out, instead of a share. Samples that the
+            network was not trained on are best.
         min_gain: number of standard errors that held-out samples must gain; otherwise the start
             is kept.
         max_epochs: maximum number of epochs.
@@ -135,7 +137,7 @@ def fit_learned_parts(
         )
     device = features.device
     generator = torch.Generator().manual_seed(random_state)
-    judge = _held_out(held_out, samples, generator).to(device)
+    judge = _held_out(validation_fraction, validation_mask, samples, generator).to(device)
     logits = posterior.to(device, torch.float32).clamp(min=_SMALLEST).log()
     labels = labels.to(device)
     start = _start(transition, logits[~judge], labels[~judge]).to(device)
@@ -226,23 +228,21 @@ class _Model(torch.nn.Module):
         return forward_loss(logits, labels, weights, self.parts(), reduction="none")
 
 
-def _held_out(given: Any, samples: int, generator: torch.Generator) -> Tensor:
-    if not isinstance(given, Real):
-        mask = as_tensor(given, "held_out").cpu()
-        if mask.shape != (samples,) or mask.dtype is not torch.bool:
-            raise ValueError(
-                f"held_out must be a share or a bool mask [{samples}]; got {mask.dtype} "
-                f"{list(mask.shape)}."
-            )
-    else:
-        share = float(given)
-        if not 0 < share < 1:
-            raise ValueError(f"held_out must be a share between 0 and 1, or a mask; got {given}.")
-        count = min(max(1, round(share * samples)), samples - 1)
+def _held_out(share: Any, given: Any, samples: int, generator: torch.Generator) -> Tensor:
+    if given is None:
+        if not isinstance(share, Real) or not 0 < share < 1:
+            raise ValueError(f"validation_fraction must be between 0 and 1; got {share!r}.")
+        count = min(max(1, round(float(share) * samples)), samples - 1)
         mask = torch.zeros(samples, dtype=torch.bool)
         mask[torch.randperm(samples, generator=generator)[:count]] = True
+        return mask
+    mask = as_tensor(given, "validation_mask").cpu()
+    if mask.shape != (samples,) or mask.dtype is not torch.bool:
+        raise ValueError(
+            f"validation_mask must be a bool mask [{samples}]; got {mask.dtype} {list(mask.shape)}."
+        )
     if mask.all() or not mask.any():
-        raise ValueError("held_out must leave samples to fit and samples to evaluate on.")
+        raise ValueError("validation_mask must leave samples to fit and samples to evaluate on.")
     return mask
 
 

@@ -57,7 +57,7 @@ def test_numbers_of_folds():
 
 def test_more_classes_than_memory_holds_matrices_for():
     check_classes(1000, 10)
-    with pytest.raises(ValueError, match="y holds 1,000,000 classes, for which 2 matrices"):
+    with pytest.raises(ValueError, match="y holds 1,000,000 classes; 2 matrices"):
         check_classes(1_000_000, 2)
 
 

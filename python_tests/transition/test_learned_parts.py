@@ -53,7 +53,7 @@ def test_start_is_estimated_and_the_seed_decides():
     features, posterior, noisy, average, _ = varying_noise(3000)
     mask = torch.arange(3000) % 10 == 0
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=mask, max_epochs=1)
+        ptd_ext.fit_learned_parts(features, posterior, noisy, validation_mask=mask, max_epochs=1)
         for _ in range(2)
     ]
     assert torch.equal(runs[0].parts, runs[1].parts)
@@ -181,11 +181,15 @@ def test_mask_and_numbers_of_numpy():
     features, posterior, noisy, _, _ = varying_noise(200)
     mask = np.arange(200) % 10 == 0
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=held_out, n_parts=parts)
+        ptd_ext.fit_learned_parts(
+            features, posterior, noisy, validation_mask=held_out, n_parts=parts
+        )
         for held_out, parts in ((torch.from_numpy(mask), 2), (mask, np.int64(2)), (list(mask), 2))
     ]
     assert all(torch.equal(run.parts, runs[0].parts) for run in runs)
-    small = ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=np.float32(0.1))
+    small = ptd_ext.fit_learned_parts(
+        features, posterior, noisy, validation_fraction=np.float32(0.1)
+    )
     assert small.weights.isfinite().all()
 
 
@@ -205,7 +209,7 @@ def test_an_infinite_gain_keeps_the_start():
     features, posterior, noisy, _, _ = varying_noise(200)
     only = torch.arange(200) == 3
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=only, min_gain=least)
+        ptd_ext.fit_learned_parts(features, posterior, noisy, validation_mask=only, min_gain=least)
         for least in (0.0, torch.inf)
     ]
     assert not runs[0].kept_start

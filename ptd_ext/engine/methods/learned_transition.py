@@ -160,7 +160,7 @@ class TrainWithLearnedParts(TrainWithTransition):
             transition=context.outputs.estimated().parts[0],
             n_parts=s.n_parts,
             n_components=s.gate_components,
-            held_out=torch.arange(size + len(held_out.logits)) >= size,
+            validation_mask=torch.arange(size + len(held_out.logits)) >= size,
             min_gain=s.min_gain,
             random_state=s.seed,
         )

@@ -138,9 +138,7 @@ class Settings:
         rule=class_prior_of,
     )
     barrier: float = _transition(
-        BARRIER,
-        "EM: weight of the term that keeps classes alive if the prior is unknown",
-        minimum=0,
+        BARRIER, "EM: weight of the penalty on vanishing classes if the prior is unknown", minimum=0
     )
     prior_weight: float = _transition(
         PRIOR_WEIGHT, "EM: weight of the divergence from a known prior", minimum=0
@@ -169,7 +167,7 @@ class Settings:
     )
     min_gain: float = _transition(
         MIN_GAIN,
-        "learned parts: minimum gain in held-out likelihood, in standard errors",
+        "learned parts: minimum gain in held-out log-likelihood, in standard errors",
         minimum=0,
     )
     learned_epochs: float = _transition(

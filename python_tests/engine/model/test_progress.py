@@ -60,7 +60,9 @@ def test_another_word_gets_a_sentence():
 def test_the_command_has_the_settings(tmp_path, capsys):
     np.savez(tmp_path / "own.npz", x=X, y=np.array(["no", "yes"])[Y])
     command = ["labels", str(tmp_path / "own.npz"), "--network", "linear", "--epochs", "2"]
-    main([*command, "--n-parts", "3", "--validation", "0.2", "--device", "cpu", "--verbose"])
+    main(
+        [*command, "--n-parts", "3", "--validation-fraction", "0.2", "--device", "cpu", "--verbose"]
+    )
     assert "held-out given-label" in capsys.readouterr().out
     assert "no" in (tmp_path / "own-labels" / "labels.csv").read_text()
     with pytest.raises(SystemExit):
