@@ -54,7 +54,7 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
         "--feature-extractor",
         str,
         "FILE",
-        "weights of a ResNet for features of images",
+        "file of ResNet weights that extract features of images",
     ),
     "random_state": ("--seed", int, "N", "seed of the split and the networks"),
     "device": ("--device", str, "NAME", "device, such as cpu or cuda:1"),

@@ -54,16 +54,17 @@ def check_classes(n_classes: int, n_parts: int) -> None:
     if needed > memory:
         raise ValueError(
             f"y holds {n_classes:,} classes; {n_parts} matrices T(x) of this size need about "
-            f"{needed:,} bytes, but this machine has {memory:,}. Check that y contains class labels."
+            f"{needed:,} bytes, but this machine has {memory:,}. Check that y contains class "
+            "labels."
         )
 
 
 def check_folds(folds: Any, rows: int | None = None) -> None:
     """Raise for a number of folds that cannot work, with any rows or with so many."""
-    most = "" if rows is None else f" to the {rows} rows"
-    least = "at least 2" if rows is None else "from 2"
+    maximum = "" if rows is None else f" to the {rows} rows"
+    minimum = "at least 2" if rows is None else "from 2"
     if not isinstance(folds, _WHOLE) or folds < 0 or folds == 1 or (rows and folds > rows):
-        raise ValueError(f"cross_fit must be 0 or {least}{most}; got {folds}.")
+        raise ValueError(f"cross_fit must be 0 or {minimum}{maximum}; got {folds}.")
 
 
 def check_seed(random_state: Any) -> None:

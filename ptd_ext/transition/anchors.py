@@ -161,19 +161,19 @@ class _Largest:
         self._values: list[Tensor] = []
         self._samples: list[Tensor] = []
         self._held = 0
-        self._least = -math.inf  # smaller values cannot be among the largest
+        self._threshold = -math.inf  # smaller values cannot be among the largest
 
     def add(self, values: Tensor, samples: Tensor) -> None:
         """Add the values [n] of the samples at these positions."""
-        if self._least > -math.inf:
-            kept = (values >= self._least).nonzero()[:, 0]
+        if self._threshold > -math.inf:
+            kept = (values >= self._threshold).nonzero()[:, 0]
             values, samples = values[kept], samples[kept]
         self._values.append(values)
         self._samples.append(samples)
         self._held += len(values)
         if self._held > _SPARE * self._size:
             self._drop()
-        elif self._least == -math.inf:
+        elif self._threshold == -math.inf:
             self._values[-1] = values.clone()  # a view would keep its batch alive
 
     def rising(self) -> Tensor:
@@ -187,5 +187,5 @@ class _Largest:
         kept = by_id[values[by_id].argsort(stable=True)][-self._size :]
         values, samples = values[kept], samples[kept]
         if len(values) == self._size:
-            self._least = values[0].item()
+            self._threshold = values[0].item()
         self._values, self._samples, self._held = [values], [samples], len(values)

@@ -242,12 +242,12 @@ def _caveats(mean: Tensor, counts: Tensor, class_names: Sequence[str] | None) ->
             f"{max(few.values())} each: {listed}."
         )
     for label, count in enumerate(counts.tolist()):
-        name, own, (other, most) = names[label], mean[label, label], wrong[label].max(0)
+        name, own, (other, rival) = names[label], mean[label, label], wrong[label].max(0)
         if count < 0.5:
             caveats.append(f"class {name} has no samples; its row of T(x) is a guess.")
         elif own < _CLEAR * other:
             caveats.append(
-                f"T(x) gives class {name} the label {names[int(most)]} almost as often as {name} "
+                f"T(x) gives class {name} the label {names[int(rival)]} almost as often as {name} "
                 f"({other:.2f} and {own:.2f}); the estimate may have confused the two classes."
             )
     return caveats

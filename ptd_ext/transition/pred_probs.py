@@ -163,9 +163,9 @@ def _check(columns: Tensor, samples: Tensor, name: str = "pred_probs") -> None:
         return
     if columns.dtype in (torch.float16, torch.bfloat16):
         columns = columns.float()
-    sums, least = columns.sum(0), columns.amin(0)
+    sums, smallest = columns.sum(0), columns.amin(0)
     # A NaN or an infinity makes its sum, or the smallest entry, one too.
-    good = ((sums - 1).abs() <= _SUM_TOLERANCE) & (least >= 0)
+    good = ((sums - 1).abs() <= _SUM_TOLERANCE) & (smallest >= 0)
     if good.all():
         return
     row = int((~good).nonzero()[0, 0])
@@ -177,5 +177,5 @@ def _check(columns: Tensor, samples: Tensor, name: str = "pred_probs") -> None:
         )
     raise ValueError(
         f"{name} must be probabilities, softmax(logits): every row not negative with sum 1; "
-        f"row {sample} has minimum {least[row].item():.4g} and sum {sums[row].item():.4g}."
+        f"row {sample} has minimum {smallest[row].item():.4g} and sum {sums[row].item():.4g}."
     )

@@ -51,7 +51,7 @@ def untrained(monkeypatch):
         (["--n-parts", 0], "--n-parts must be an integer from 1 to 256; got 0"),
         (
             ["--validation-fraction", 2],
-            "--validation-fraction must be more than 0 and less than 1; got 2",
+            "--validation-fraction must be more than 0 and less than 1",
         ),
         (["--text", "side"], "--text must name a column other than the labels, 'side'"),
     ],
