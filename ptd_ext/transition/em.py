@@ -49,9 +49,9 @@ class TransitionEM(nn.Module):
         T = diag(1 − r) + r · off
         loss = forward loss through T + a term that keeps classes from vanishing
 
-    The last term, where ḡ the mean prediction of the batch and p the shares of the noisy labels, is
-    barrier · Σ p_c · relu(log(p_c / 2) − log ḡ_c), or prior_weight · KL(π ‖ ḡ) for a class prior π
-    that is known. Counts are taken in training mode only, without a host synchronisation.
+    The last term is barrier · Σ p_c · relu(log(p_c / 2) − log ḡ_c), where ḡ is the mean prediction
+    of the batch and p the shares of the noisy labels, or prior_weight · KL(π ‖ ḡ) for a known class
+    prior π. Counts are taken in training mode only, without a host synchronisation.
 
     Args:
         noisy_labels: labels of the whole training set, [N].
