@@ -284,7 +284,7 @@ def settings_of(
 @torch.no_grad()
 def list_precision(trainer: Trainer, method: str, clean: Tensor) -> float:
     """The average precision in per cent of wrong labels, ranked by P(label is right)."""
-    labels, t = trainer.data.train_labels, trainer.outputs.transition
+    labels, t = trainer.data.train_labels, trainer.outputs.estimate
     logits = trainer.predict(trainer.network_of(trainer.best.network), "train").logits
     if method == ORACLE:
         posterior = (logits + Oracle.columns.clamp(min=1e-8).log()).softmax(1)
@@ -299,7 +299,7 @@ def list_precision(trainer: Trainer, method: str, clean: Tensor) -> float:
 
 
 def _estimated_rate(trainer: Trainer) -> float | str:
-    t = trainer.outputs.transition
+    t = trainer.outputs.estimate
     if t is None:
         return ""
     prior = trainer.data.train_labels.bincount() if t.class_prior is None else t.class_prior

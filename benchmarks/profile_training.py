@@ -19,7 +19,7 @@ import torch
 from measure import machine, parser_for, write_csv
 
 from ptd_ext.engine.stage.stage import Batch
-from ptd_ext.engine.stage.state import TransitionEstimate
+from ptd_ext.engine.stage.state import SampleTransitions
 from ptd_ext.engine.training.train_step import TrainStep, order
 from ptd_ext.engine.training.trainer import Trainer
 from ptd_ext.experiments.datasets.problem import load_problem
@@ -54,7 +54,7 @@ def stage_steps(trainer: Trainer) -> TrainStep:
     size, parts = trainer.data.train_size, trainer.settings.n_parts
     weights = torch.rand(size, parts, generator=generator).softmax(-1)
     matrices = torch.randn(parts, CLASSES, CLASSES, generator=generator).softmax(-1)
-    trainer.outputs.transition = TransitionEstimate(weights, weights[:0], matrices)
+    trainer.outputs.estimate = SampleTransitions(weights, weights[:0], matrices)
     stage = trainer.stages[1]
     stage.begin(trainer)
     return TrainStep(

@@ -24,8 +24,8 @@ inline void check_device(const char* op, const char* name, const Tensor& tensor,
 inline void check_dtype(const char* op, const char* name, const Tensor& tensor, ScalarType dtype) {
   if (tensor.scalar_type() == dtype) return;
   raise_error(std::string(op) + ": " + name + " must be " + dtype_text(dtype) +
-              ", the type these logits are accumulated in; got " +
-              dtype_text(tensor.scalar_type()) + ".");
+              ", the accumulation type of these logits; got " + dtype_text(tensor.scalar_type()) +
+              ".");
 }
 
 // logits [N, C], weights [N, R] or absent, parts [R, C, C] (or [C, C] without weights),
@@ -50,7 +50,7 @@ inline Sizes check_batch(const char* op, const Tensor& logits, const OptionalTen
       parts.size(-2) != classes || (stacked && !weights && parts.size(0) != 1) ||
       (stacked && parts.size(0) < 1)) {
     raise_error(here + "parts must be " + (weights ? "[R, " + square + "]" : "[" + square + "]") +
-                (weights ? "" : " when weights is None") + ", as logits have " +
+                (weights ? "" : " when weights is None") + " for logits with " +
                 std::to_string(classes) + " classes; got " + shape_text(parts) + ".");
   }
   const int64_t count = stacked ? parts.size(0) : 1;
@@ -110,8 +110,12 @@ inline void check_backward(const char* op, const char* name, const Tensor& tenso
   bool fits = tensor.dim() == int64_t(shape.size()) && tensor.scalar_type() == dtype;
   for (int64_t d = 0; fits && d < tensor.dim(); ++d) fits = tensor.size(d) == shape.begin()[d];
   if (fits) return;
-  raise_error(std::string(op) + ": " + name + " does not belong to these arguments; it is " +
-              shape_text(tensor) + ", " + dtype_text(tensor.scalar_type()) + ".");
+  std::string expected = "[";
+  for (const int64_t size : shape)
+    expected += (expected.size() > 1 ? ", " : "") + std::to_string(size);
+  raise_error(std::string(op) + ": " + name + " must be " + expected + "], " + dtype_text(dtype) +
+              ", to match the other arguments; got " + shape_text(tensor) + ", " +
+              dtype_text(tensor.scalar_type()) + ".");
 }
 
 }  // namespace ptd

@@ -43,9 +43,11 @@ py::dict build_info() {
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
-  module.doc() = "What this build of ptd_ext is and which CPU kernels it runs.";
-  module.def("build_info", &build_info, "What was built, with what, as a dict.");
+  module.doc() = "Describes this build of ptd_ext and the CPU kernels in use.";
+  module.def("build_info", &build_info,
+             "Returns a dict that describes the build: version, compiler, architectures, "
+             "instruction sets.");
   module.def(
       "cpu_isa", [] { return ptd::isa_name(ptd::selected_isa()); },
-      "The instruction set the CPU kernels use on this machine.");
+      "Returns the instruction set that the CPU kernels use on this machine.");
 }

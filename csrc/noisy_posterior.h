@@ -144,17 +144,17 @@ class PartsProduct {
   // if that is more: every range of samples reads all parts, and with fewer samples in a range that
   // reading would dominate.
   int64_t width() const { return parts_ * classes_; }
-  int64_t most_numbers() const {
+  int64_t max_numbers() const {
     return std::max(Contraction::kIntermediate, classes_ * width() / 2);
   }
   int64_t samples_at_a_time() const {
-    return std::clamp(most_numbers() / width(), int64_t(1), samples_);
+    return std::clamp(max_numbers() / width(), int64_t(1), samples_);
   }
   // The gradient of the parts is a sum over samples. It is split into ranges of parts, not of
   // samples, so that one product gives the result of a range and no partial sums remain to be
   // added.
   int64_t parts_at_a_time() const {
-    return std::clamp(most_numbers() / (samples_ * classes_), int64_t(1), parts_);
+    return std::clamp(max_numbers() / (samples_ * classes_), int64_t(1), parts_);
   }
 
   // The parts as [R * C, C]: a view if they are contiguous or in column layout, else a copy.

@@ -27,9 +27,9 @@ void check_rows_backward(const Tensor& grad, const Tensor& saved) {
   const std::string op = std::string(Op::kName) + "_backward";
   check_device(op.c_str(), "grad", grad, saved, Op::kSaved);
   if (shape_text(grad) == shape_text(saved) && grad.scalar_type() == saved.scalar_type()) return;
-  raise_error(op + ": grad must be like " + Op::kSaved + ", " + shape_text(saved) + ", " +
-              dtype_text(saved.scalar_type()) + "; got " + shape_text(grad) + ", " +
-              dtype_text(grad.scalar_type()) + ".");
+  raise_error(op + ": grad must have the shape and type of " + Op::kSaved + ", " +
+              shape_text(saved) + ", " + dtype_text(saved.scalar_type()) + "; got " +
+              shape_text(grad) + ", " + dtype_text(grad.scalar_type()) + ".");
 }
 
 template <class Op, class Device>

@@ -51,6 +51,6 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
   m.def("simplex_projection_backward(Tensor grad, Tensor projected) -> Tensor");
   m.def(
       "simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor linear, "
-      "Tensor? start, int steps, float tolerance) -> Tensor");
+      "Tensor? start, int max_iter, float tol) -> Tensor");
   m.def("simplex_least_squares(Tensor gram, Tensor right) -> Tensor");
 }

@@ -6,8 +6,8 @@
 //   right   [P, R, K]   B; float64
 //   result  [P, R, K]   Q, inside the simplex and within rounding of the minimum
 //
-// ptd_ext/transition/_simplex_least_squares.py derives the interior-point method, and
-// python_tests/interior_point.py implements it in torch. The P problems are independent.
+// ptd_ext/ops/_interior_point.py derives the interior-point method and implements it in torch. The
+// P problems are independent.
 #pragma once
 
 #include "check.h"

@@ -10,8 +10,8 @@
 //
 // Because h sums to one, G may be centred, which lowers its largest eigenvalue and so allows a
 // larger s: see ptd_ext/ops/simplex.py, which computes M, s and shift. The B problems are
-// independent. A row makes at most `steps` steps; it stops after a step without momentum that moves
-// it by no more than `tolerance`, in the Euclidean norm, or that would raise the objective.
+// independent. A row makes at most `max_iter` steps; it stops after a step without momentum that
+// moves it by no more than `tol`, in the Euclidean norm, or that would raise the objective.
 #pragma once
 
 #include "check.h"
@@ -19,7 +19,7 @@
 
 namespace ptd {
 
-constexpr int64_t kMostParts = 256;
+constexpr int64_t kMaxParts = 256;
 
 struct WeightSizes {
   int64_t batch, rows, parts;
@@ -27,7 +27,7 @@ struct WeightSizes {
 
 inline WeightSizes check_simplex_weights(const Tensor& contraction, const Tensor& step,
                                          const Tensor& shift, const Tensor& linear,
-                                         const OptionalTensor& start, int64_t steps) {
+                                         const OptionalTensor& start, int64_t max_iter) {
   const std::string here = "simplex_weights: ";
   if (linear.dim() != 3)
     raise_error(here + "linear must be [B, N, R]; got " + shape_text(linear) + ".");
@@ -36,12 +36,12 @@ inline WeightSizes check_simplex_weights(const Tensor& contraction, const Tensor
     raise_error(here + "linear must be float32 or float64; got " + dtype_text(dtype) + ".");
   }
   const int64_t batch = linear.size(0), parts = linear.size(2);
-  if (parts < 1 || parts > kMostParts) {
-    raise_error(here + "linear must have 1 to " + std::to_string(kMostParts) + " parts; got " +
+  if (parts < 1 || parts > kMaxParts) {
+    raise_error(here + "linear must have 1 to " + std::to_string(kMaxParts) + " parts; got " +
                 std::to_string(parts) + ".");
   }
-  if (steps < 0)
-    raise_error(here + "steps must not be negative; got " + std::to_string(steps) + ".");
+  if (max_iter < 0)
+    raise_error(here + "max_iter must not be negative; got " + std::to_string(max_iter) + ".");
   const auto check = [&](const char* name, const Tensor& tensor, const std::string& shape) {
     if (shape_text(tensor) != shape || tensor.scalar_type() != dtype) {
       raise_error(here + name + " must be " + shape + ", " + dtype_text(dtype) + "; got " +
@@ -62,15 +62,16 @@ struct WeightProblems {
   WeightSizes sizes;
   Tensor contraction, step, shift, linear;
   OptionalTensor start;
-  int64_t steps;
-  double tolerance;
+  int64_t max_iter;
+  double tol;
 };
 
 // Device::solve<T>(problems, weights) runs the kernel on tensors that are not empty.
 template <class Device>
 Tensor simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor linear,
-                       OptionalTensor start, int64_t steps, double tolerance) {
-  const WeightSizes sizes = check_simplex_weights(contraction, step, shift, linear, start, steps);
+                       OptionalTensor start, int64_t max_iter, double tol) {
+  const WeightSizes sizes =
+      check_simplex_weights(contraction, step, shift, linear, start, max_iter);
   const auto dense = [](const Tensor& tensor) { return torch::stable::contiguous(tensor); };
   return map_rows(linear, [&]<class T>(const Tensor& rows, const Tensor& weights) {
     const WeightProblems problems = {
@@ -80,8 +81,8 @@ Tensor simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor lin
         .shift = dense(shift),
         .linear = rows,
         .start = start ? OptionalTensor(dense(*start)) : OptionalTensor(),
-        .steps = steps,
-        .tolerance = tolerance,
+        .max_iter = max_iter,
+        .tol = tol,
     };
     Device::template solve<T>(problems, weights);
   });

@@ -1,4 +1,4 @@
-// Helpers for torch's stable tensors: errors, texts for messages, and allocation.
+// Helpers for torch's stable tensors: errors, strings for messages, and allocation.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

@@ -114,7 +114,18 @@ _LATER = {
     "transition.pred_probs": ("combine_pred_probs",),
 }
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
-_PACKAGES = ("label_issues", "nmf", "nn", "noise", "plot", "transition")  # attributes, too
+# Attributes, too, imported on first use.
+_PACKAGES = (
+    "data",
+    "engine",
+    "experiments",
+    "label_issues",
+    "nmf",
+    "nn",
+    "noise",
+    "plot",
+    "transition",
+)
 
 
 def __getattr__(name: str) -> object:

@@ -63,7 +63,7 @@ class _TransitionLoss(nn.Module):
         names = ("reduction", "ignore_index", "class_weight", "smoothing", "validate")
         return {name: getattr(self, name) for name in names}
 
-    def transition_matrix(self, weights: Tensor | None = None) -> Tensor:
+    def transition(self, weights: Tensor | None = None) -> Tensor:
         """T(x), revised where revision is on; see :func:`ptd_ext.transition_matrix`."""
         return functional.transition_matrix(weights, self.parts, self.slack)
 

@@ -100,13 +100,13 @@ def make_logits(draw, normal, samples: int, classes: int) -> Tensor:
 
 
 @st.composite
-def make_case(draw, most_samples: int = 40, classes=SMALL, most_parts: int = 20) -> Case:
+def make_case(draw, max_samples: int = 40, classes=SMALL, most_parts: int = 20) -> Case:
     g = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=g, dtype=torch.float64)
 
-    samples = draw(st.integers(0, most_samples))
+    samples = draw(st.integers(0, max_samples))
     c, r = draw(classes), draw(st.sampled_from([n for n in PARTS if n <= most_parts]))
     dtype = draw(st.sampled_from(DTYPES))
     logits = make_logits(draw, normal, samples, c)

@@ -50,7 +50,7 @@ def test_revision_learns_slack(module, function, options):
         optimiser.step()
         values.append(value.item())
     assert values[-1] < values[0]
-    rows = loss.transition_matrix(inputs.weights).sum(-1)
+    rows = loss.transition(inputs.weights).sum(-1)
     torch.testing.assert_close(rows, torch.ones_like(rows))
 
 

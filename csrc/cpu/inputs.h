@@ -47,15 +47,15 @@ inline OptionalTensor contiguous(const OptionalTensor& tensor) {
 // The division depends on the sizes and the number of threads alone, so that sums are reproducible.
 class Ranges {
  public:
-  // `work` is in multiply-adds per sample; `most` limits the number of ranges, which are multiples
-  // of `block` samples.
-  Ranges(int64_t samples, double work, int64_t most = INT64_MAX, int64_t block = kBlock)
+  // `work` is in multiply-adds per sample; `max_count` limits the number of ranges, which are
+  // multiples of `block` samples.
+  Ranges(int64_t samples, double work, int64_t max_count = INT64_MAX, int64_t block = kBlock)
       : samples_(samples) {
     constexpr double kWorthAThread = 300e3;  // multiply-adds, about eight microseconds
     const double worth = double(samples) * work / kWorthAThread;
     int64_t count = torch::stable::get_num_threads();
     if (double(count) > worth) count = worth < 1 ? 1 : int64_t(worth);
-    if (count > most) count = most;
+    if (count > max_count) count = max_count;
     const int64_t blocks = (samples + block - 1) / block;
     if (count > blocks) count = blocks < 1 ? 1 : blocks;
     count_ = count;
@@ -98,11 +98,11 @@ class LaidOutColumns {
 
   const int32_t* index() const { return index_.empty() ? nullptr : index_.data(); }
 
-  const T* lay_out(int64_t most_threads = INT64_MAX) {
+  const T* lay_out(int64_t max_threads = INT64_MAX) {
     const int64_t rows = parts_.count * parts_.classes;
     memory_.emplace(Buffer::bytes_for<T>(columns_ * rows));
     T* out = memory_->template take<T>(columns_ * rows);
-    const Ranges ranges(rows, double(parts_.classes), most_threads);
+    const Ranges ranges(rows, double(parts_.classes), max_threads);
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
       kernels<T>().lay_out_columns(parts_, begin, end, index(), out);
     });
@@ -162,7 +162,7 @@ class BatchInputs {
     if (!own_columns_) return {};
     LaidOutColumns<T> columns(view_);
     columns.choose(*labels_, begin, end);
-    own.columns = columns.lay_out(/*most_threads=*/1);
+    own.columns = columns.lay_out(/*max_threads=*/1);
     own.column_index = columns.index();
     return columns;
   }

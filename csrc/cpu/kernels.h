@@ -36,10 +36,10 @@ struct Kernels {
   // enough for clean_posterior and loss_alone. With `revised` it is enough for the gradients of
   // weights and parts with slack.
   static int64_t scratch_size(const Batch<T>& batch, bool whole, bool revised) {
-    constexpr int64_t most_lanes = 16;
+    constexpr int64_t max_lanes = 16;
     const int64_t c = batch.classes, r = batch.parts;
     return kBlock * (r + c) + c + (whole ? kBlock * 4 * c : 0) +
-           (revised ? kBlock * (c + 2 * r * most_lanes) : 0);
+           (revised ? kBlock * (c + 2 * r * max_lanes) : 0);
   }
 
   // Losses and gradients in one pass: the forward pass of training, with grad_loss one, and the

@@ -48,9 +48,14 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
     "method": ("--method", str, "NAME", "method, see `ptd-ext train --list`"),
     "network": ("--network", str, "NAME", "name of the network, such as linear, mlp or lenet5"),
     "n_parts": ("--n-parts", int, "R", "number of parts of T(x)"),
-    "max_epochs": ("--epochs", int, "N", "epochs per stage of training"),
-    "validation_fraction": ("--validation", float, "SHARE", "share of rows held out"),
-    "feature_extractor": ("--features", str, "FILE", "weights of a ResNet for features of images"),
+    "epochs": ("--epochs", int, "N", "epochs per stage of training"),
+    "validation_fraction": ("--validation-fraction", float, "SHARE", "share of rows held out"),
+    "feature_extractor": (
+        "--feature-extractor",
+        str,
+        "FILE",
+        "file of ResNet weights that extract features of images",
+    ),
     "random_state": ("--seed", int, "N", "seed of the split and the networks"),
     "device": ("--device", str, "NAME", "device, such as cpu or cuda:1"),
     "flag_share": (
@@ -63,7 +68,7 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
 _DIGITS = 16  # of the digest of the data, which the page shows
 # Defaults that PTDClassifier finds for the data or the machine.
 _DEFAULTS = {
-    "max_epochs": (None, "10 to 100, fewer for more rows"),
+    "epochs": (None, "10 to 100, fewer for more rows"),
     "validation_fraction": (None, "0.1 to 0.3, more for fewer rows"),
     "feature_extractor": (None, "none"),
     "device": (None, "a GPU if there is one"),
@@ -122,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     progress = parser.add_mutually_exclusive_group()
     progress.add_argument("--verbose", action="store_true", help="print a line for every epoch")
-    progress.add_argument("--quiet", action="store_true", help="do not show a progress bar")
+    progress.add_argument("--no-progress", action="store_true", help="do not show a progress bar")
     return parser
 
 
@@ -156,7 +161,7 @@ def _run(arguments: argparse.Namespace) -> None:
             data.y,
             ids=data.ids,
             cross_fit=arguments.cross_fit,
-            progress=True if arguments.verbose else False if arguments.quiet else None,
+            progress=True if arguments.verbose else False if arguments.no_progress else None,
             **options,
         )
         digests = {f"SHA-256 of {p.name}": d.hex()[:_DIGITS] for p, d in data.digests.items()}

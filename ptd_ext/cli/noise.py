@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="safetensors file to write"
     )
-    add_flags(parser, sections=("data",), without=("noise_file", "data_limit", "validation"))
+    add_flags(
+        parser, sections=("data",), without=("noise_file", "data_limit", "validation_fraction")
+    )
     arguments = parser.parse_args(argv)
     with report_errors(parser):
         config = {} if arguments.config is None else read_config(arguments.config)

@@ -62,7 +62,7 @@ class ExperimentSettings(Settings):
         "your data without y_clean and without added noise",
         ("auto", "clean", "given"),
     )
-    validation: float = _data(
+    validation_fraction: float = _data(
         0.1,
         "held-out share of the training set; 0: 0.1, more for small data sets",
         minimum=0,

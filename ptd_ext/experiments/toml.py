@@ -24,7 +24,12 @@ _MAX_FILE, _MAX_DOTS = 1 << 16, 64
 _MAX_NUMBER = 2**63 - 1  # torch keeps counts and seeds in 64 bits
 _KINDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 # Names of settings in the files of older runs.
-_RENAMED = {"parts": "n_parts"}
+_RENAMED = {
+    "parts": "n_parts",
+    "posterior_epochs": "pred_probs_epochs",
+    "nmf_iterations": "nmf_max_iter",
+    "validation": "validation_fraction",
+}
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

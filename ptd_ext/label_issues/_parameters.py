@@ -36,8 +36,8 @@ def check_parameters(model: PTDClassifier) -> None:
         )
     networks.check_name(model.network, other=("auto",))
     check_integer(model.n_parts, "n_parts", 1, MAX_PARTS)
-    if model.max_epochs is not None:
-        check_integer(model.max_epochs, "max_epochs")
+    if model.epochs is not None:
+        check_integer(model.epochs, "epochs")
     share = model.validation_fraction
     if share is not None and not (isinstance(share, _NUMBERS) and 0 < share < 1):
         raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
@@ -48,23 +48,24 @@ def check_parameters(model: PTDClassifier) -> None:
     check_progress(model.progress)
 
 
-def check_classes(classes: int, parts: int) -> None:
+def check_classes(n_classes: int, n_parts: int) -> None:
     """Raise where the matrices of T(x) are more than this machine's memory holds."""
     memory = machine_memory()
-    needed = _COPIES * parts * classes**2 * 8
+    needed = _COPIES * n_parts * n_classes**2 * 8
     if needed > memory:
         raise ValueError(
-            f"y holds {classes:,} classes, for which {parts} matrices T(x) take some {needed:,} "
-            f"bytes; this machine's memory is {memory:,}. Does y hold class labels?"
+            f"y holds {n_classes:,} classes; {n_parts} matrices T(x) of this size need about "
+            f"{needed:,} bytes, but this machine has {memory:,}. Check that y contains class "
+            "labels."
         )
 
 
 def check_folds(folds: Any, rows: int | None = None) -> None:
     """Raise for a number of folds that cannot work, with any rows or with so many."""
-    most = "" if rows is None else f" to the {rows} rows"
-    least = "at least 2" if rows is None else "from 2"
+    maximum = "" if rows is None else f" to the {rows} rows"
+    minimum = "at least 2" if rows is None else "from 2"
     if not isinstance(folds, _WHOLE) or folds < 0 or folds == 1 or (rows and folds > rows):
-        raise ValueError(f"cross_fit must be 0 or {least}{most}; got {folds}.")
+        raise ValueError(f"cross_fit must be 0 or {minimum}{maximum}; got {folds}.")
 
 
 def check_seed(random_state: Any) -> None:

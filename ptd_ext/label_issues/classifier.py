@@ -31,6 +31,7 @@ from ptd_ext.engine.training.placement import Placement
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
+from ptd_ext.transition.learned_parts import N_PARTS
 from ptd_ext.utils.arguments import check_same_index
 from ptd_ext.utils.bounded_files import reason, shortened
 from ptd_ext.utils.chosen_device import chosen_device
@@ -58,14 +59,15 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             explains held-out labels worse, and taken alone if it does so much better; LeNet-5 for
             images of up to 40 pixels a side and a ResNet-18 up to 96.
         n_parts: the number of parts of T(x), for methods that have several.
-        max_epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
+        epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
         validation_fraction: share of rows held out for model selection; by default 0.1 to 0.3.
         feature_extractor: for large images: a function from a batch [n, channels, height, width] to
             features [n, D], or the file of a ResNet's weights in torchvision's names.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         random_state: seed, or a generator of NumPy or torch.
         device: the device to train on; by default a GPU if there is one.
-        progress: true prints a line for every epoch, "bar" shows a progress bar (with tqdm).
+        progress: true prints a line for every epoch, "bar" shows a progress bar (with tqdm); false,
+            the default as in scikit-learn's estimators, prints nothing.
 
     Attributes:
         classes_: the labels, [C].
@@ -88,8 +90,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "PTD-L",
         *,
         network: str = "auto",
-        n_parts: int = 10,
-        max_epochs: int | None = None,
+        n_parts: int = N_PARTS,
+        epochs: int | None = None,
         validation_fraction: float | None = None,
         feature_extractor: Any = None,
         flag_share: float = 1.0,
@@ -100,7 +102,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.network = network
         self.n_parts = n_parts
-        self.max_epochs = max_epochs
+        self.epochs = epochs
         self.validation_fraction = validation_fraction
         self.feature_extractor = feature_extractor
         self.flag_share = flag_share
@@ -232,7 +234,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "Give feature_extractor, a function that returns frozen features of a pretrained "
             'network, or its file of weights; or name a network, such as network="resnet50".'
         )
-        found = candidates(rows, shape, self.network, self.max_epochs, advice=advice)
+        found = candidates(rows, shape, self.network, self.epochs, advice=advice)
         own = {"method": self.method, "n_parts": self._n_parts, "seed": seed, "progress": False}
         defaults = METHODS[self.method].defaults
         return [

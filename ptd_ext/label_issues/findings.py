@@ -142,7 +142,7 @@ class LabelIssues:
         *,
         title: str = "Label issues",
         sample: Callable[[int], Sample] | None = None,
-        most_samples: int = 500,
+        max_samples: int = 500,
     ) -> Path:
         """Write a page to review the labels: one HTML file that works offline.
 
@@ -152,11 +152,11 @@ class LabelIssues:
             sample: a function from the position of a row to what the page shows of it: a picture,
                 text or the row of a table; by default the rows given to
                 :func:`ptd_ext.find_label_issues`.
-            most_samples: the maximum number of rows on the page, the most doubtful ones.
+            max_samples: the maximum number of rows on the page, the most doubtful ones.
         """
         from ptd_ext.label_issues.report.page import write_report
 
-        return write_report(self, path, title=title, sample=sample, most_samples=most_samples)
+        return write_report(self, path, title=title, sample=sample, max_samples=max_samples)
 
 
 def judge(

@@ -82,19 +82,19 @@ def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
     )
 
 
-def _check_tensors(tensors: dict[str, Tensor], rows: int, classes: int) -> None:
+def _check_tensors(tensors: dict[str, Tensor], rows: int, n_classes: int) -> None:
     """Raise ValueError unless the tensors have the shapes and types that are written."""
     parts = len(tensors["parts"]) if "parts" in tensors and tensors["parts"].dim() else 0
-    square = (classes, classes)
+    square = (n_classes, n_classes)
     expected = {
-        "posterior": ((rows, classes), _FLOATS),
+        "posterior": ((rows, n_classes), _FLOATS),
         "label_quality": ((rows,), _FLOATS),
         "is_label_issue": ((rows,), (torch.bool,)),
         "suggested_probability": ((rows,), _FLOATS),
         "transition": (square, _FLOATS),
         "given": ((rows,), (torch.int64,)),
         "suggested": ((rows,), (torch.int64,)),
-        "rates": ((classes + 1, 3), (torch.float64,)),
+        "rates": ((n_classes + 1, 3), (torch.float64,)),
         "parts": ((parts, *square), _FLOATS),
         "part_shares": ((parts,), _FLOATS),
     }
@@ -106,8 +106,8 @@ def _check_tensors(tensors: dict[str, Tensor], rows: int, classes: int) -> None:
                 f"{tensor.dtype} {list(tensor.shape)}"
             )
     for name in ("given", "suggested"):
-        if rows and not 0 <= tensors[name].min() <= tensors[name].max() < classes:
-            raise ValueError(f"{name} must hold indices from 0 to {classes - 1}")
+        if rows and not 0 <= tensors[name].min() <= tensors[name].max() < n_classes:
+            raise ValueError(f"{name} must hold indices from 0 to {n_classes - 1}")
 
 
 def _check_metadata(about: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def row_text(X: Any, row: int) -> dict[str, str]:  # noqa: N803
 
 
 def png_of(image: np.ndarray[Any, Any]) -> bytes:
-    """Encode [channels, height, width] as PNG; floats are scaled from their least to their most."""
+    """Encode [channels, height, width] as PNG; floats are scaled to their range."""
     from PIL import Image
 
     pixels = np.asarray(image)

@@ -82,8 +82,8 @@ class _ArrayRows(Rows):
         self.device = _device_of(data, device)
         self.n_features = data.shape[1]
         row_bytes = max(1, self.n_features * self.dtype.itemsize)
-        most = _BATCH_BYTES.get(self.device.type, _BATCH_BYTES["cpu"]) // row_bytes
-        self._batch = batch_size or max(1, most)
+        affordable = _BATCH_BYTES.get(self.device.type, _BATCH_BYTES["cpu"]) // row_bytes
+        self._batch = batch_size or max(1, affordable)
 
     def count(self) -> int:
         return self._data.shape[0]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ptd_ext.nmf.estimator import SimplexNMF
 
 # Momentum: the next weights are sought so far beyond the best parts, in steps of the parts.
-_FIRST_MOMENTUM, _MOST_MOMENTUM = 0.3, 1.0
+_FIRST_MOMENTUM, _MAX_MOMENTUM = 0.3, 1.0
 
 
 class Fit:
@@ -100,7 +100,7 @@ class Fit:
         parts = self._best_parts(sums)
         worse = ~(self._objective(sums, parts) <= self.objectives[-1])
         self._momentum = torch.where(
-            worse, self._momentum / 2, (self._momentum * 1.1).clamp(max=_MOST_MOMENTUM)
+            worse, self._momentum / 2, (self._momentum * 1.1).clamp(max=_MAX_MOMENTUM)
         )
         if worse.any():
             kept, kept_parts, kept_weights = sums, parts, self._spare.clone()

@@ -19,8 +19,8 @@ from ptd_ext.utils.distributed import Ranks
 class Effort(NamedTuple):
     """Limits of a weight step: see :func:`ptd_ext.simplex_weights`."""
 
-    steps: int
-    tolerance: float
+    max_iter: int
+    tol: float
 
 
 class Sums(NamedTuple):
@@ -41,7 +41,7 @@ class Sums(NamedTuple):
         return Sums(*both.split([self.hh.shape[-1], self.hx.shape[-1]], -1))
 
     def best_parts(self, parts: Tensor, compactness: float = 0.0) -> Tensor:
-        """The W of the least ‖X − hW‖² + λ‖W − x̄‖² + ε‖W − parts‖².
+        """The W that minimises ‖X − hW‖² + λ‖W − x̄‖² + ε‖W − parts‖².
 
         From (hᵀh + (λ + ε) I) W = hᵀX + λx̄ + ε·parts. ε is the rounding error of hᵀh. It matters
         only where the data leave W open, as for a part that no row uses, which stays as it is. So

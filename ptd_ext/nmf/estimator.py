@@ -36,6 +36,8 @@ class SimplexNMF(Params):
     memory: an ``np.memmap``, a sequence of batches such as a DataLoader, or a function that returns
     an iterator of batches. Results have the type of the input. Computations are in float64 for
     float64 input and in float32 for any other. Ctrl-C ends a fit and keeps its current result.
+    Pickle and joblib save a fitted estimator, as they do scikit-learn's;
+    :class:`ptd_ext.PartTransition` saves ``components_`` in a file from which no code can run.
 
     Args:
         n_parts: R, up to 256.

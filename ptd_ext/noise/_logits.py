@@ -119,16 +119,18 @@ class NoiseInputs:
             ) from None
 
 
-def noise_logits(inputs: NoiseInputs, rows: Tensor, label: int, classes: int, seed: int) -> Tensor:
+def noise_logits(
+    inputs: NoiseInputs, rows: Tensor, label: int, n_classes: int, seed: int
+) -> Tensor:
     """The products x · w_y, float64 [n, C], of the samples at `rows`, all of class y = `label`."""
     bits = 34 - max(inputs.size - 1, 0).bit_length()
-    width = min(inputs.size, max(1, _BLOCK // classes))
+    width = min(inputs.size, max(1, _BLOCK // n_classes))
     exponents = inputs.exponents(rows)
     scale = exact_math.power_of_two(bits - exponents)
-    sums = torch.zeros(len(rows), classes, dtype=torch.float64, device=inputs.device)
+    sums = torch.zeros(len(rows), n_classes, dtype=torch.float64, device=inputs.device)
     for start in range(0, inputs.size, width):
         columns = slice(start, min(start + width, inputs.size))
-        weights = projection(label, columns, classes, seed, inputs.device)
+        weights = projection(label, columns, n_classes, seed, inputs.device)
         for part in torch.arange(len(rows)).split(max(1, 4 * _BLOCK // width)):
             chosen = slice(part[0].item(), part[-1].item() + 1)
             block = inputs.block(rows[chosen], columns) * scale[chosen, None]
@@ -136,13 +138,15 @@ def noise_logits(inputs: NoiseInputs, rows: Tensor, label: int, classes: int, se
     return sums * exact_math.power_of_two(exponents - bits - _WEIGHT_BITS)[:, None]
 
 
-def projection(label: int, columns: slice, classes: int, seed: int, device: torch.device) -> Tensor:
+def projection(
+    label: int, columns: slice, n_classes: int, seed: int, device: torch.device
+) -> Tensor:
     """These rows of 2¹⁶ w_y as whole float64 numbers, [d, C].
 
     Entries (i, 4k … 4k+3) come from the Philox counter (y, i, k, 3).
     """
     row = torch.arange(columns.start, columns.stop, device=device)[:, None]
-    quad = torch.arange((classes + 3) // 4, device=device)
+    quad = torch.arange((n_classes + 3) // 4, device=device)
     words = philox.words(seed, label, row, quad, PROJECTION_STREAM)
     numbers = torch.stack(philox.normals(*words[:2]) + philox.normals(*words[2:]), -1)
-    return (numbers.flatten(1)[:, :classes] * 2.0**_WEIGHT_BITS).round_()
+    return (numbers.flatten(1)[:, :n_classes] * 2.0**_WEIGHT_BITS).round_()

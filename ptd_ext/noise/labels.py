@@ -28,7 +28,7 @@ class LabelNoise:
         rows: p, float32 [N, C]: ȳ was drawn from row n, which is row y of T(x).
         ids: [N], the samples' ids.
         kind: "instance", "symmetric" or "pairwise".
-        settings: the arguments the noise was made with, such as rate and seed.
+        settings: the arguments the noise was generated with, such as rate and random_state.
     """
 
     noisy_labels: Tensor = field(repr=False)

@@ -154,8 +154,8 @@ def simplex_weights(
     shift: Tensor,
     linear: Tensor,
     start: Tensor | None,
-    steps: int,
-    tolerance: float,
+    max_iter: int,
+    tol: float,
 ) -> Tensor:
     """The steps of the operator of this name, for all rows at once: see csrc/math/simplex.h."""
     weights = torch.full_like(linear, 1 / linear.shape[-1]) if start is None else start
@@ -163,7 +163,7 @@ def simplex_weights(
     image = before = weights @ contraction + offset
     age = torch.zeros_like(linear[..., :1])
     moving = torch.ones_like(age, dtype=torch.bool)
-    for _ in range(steps):
+    for _ in range(max_iter):
         beta = age / (age + 3)
         ahead = image + beta * (image - before)
         candidate = simplex_projection(ahead)
@@ -173,7 +173,7 @@ def simplex_weights(
         change = candidate - weights
         slope = (candidate + weights) - (new_image + image) + 2 * theta
         rise = (change * slope).sum(-1, keepdim=True)
-        stalled = (rise > 0) | (change.norm(dim=-1, keepdim=True) <= tolerance)
+        stalled = (rise > 0) | (change.norm(dim=-1, keepdim=True) <= tol)
         taken = ~(rise > 0) & moving
         before = image
         weights = torch.where(taken, candidate, weights)

@@ -35,8 +35,8 @@ def simplex_weights(
     linear: Tensor,
     start: Tensor | None = None,
     *,
-    steps: int = 10,
-    tolerance: float = 0.0,
+    max_iter: int = 10,
+    tol: float = 0.0,
 ) -> Tensor:
     """Solve min ½ hGhᵀ − b·h over h ≥ 0, Σh = 1 for every row b of ``linear``.
 
@@ -50,8 +50,8 @@ def simplex_weights(
             An entry of −∞ gets no weight; NaN and +∞ make their row NaN.
         start: […, N, R], where to start from; the centre of the simplex by default. Rows are
             projected onto the simplex first.
-        steps: maximum number of steps of a row.
-        tolerance: a row stops when a step without momentum is no longer than this.
+        max_iter: maximum number of steps of a row.
+        tol: a row stops when a step without momentum is no longer than this.
 
     Returns:
         h, […, N, R].
@@ -66,15 +66,15 @@ def simplex_weights(
             "gram must be […, R, R] and linear […, N, R] with the same leading dimensions; got "
             f"{list(gram.shape)} and {list(linear.shape)}."
         )
-    if tolerance < 0:
-        raise ValueError(f"tolerance must not be negative; got {tolerance}.")
+    if tol < 0:
+        raise ValueError(f"tol must not be negative; got {tol}.")
     check_device(linear)
     batch = math.prod(linear.shape[:-2])
     batched = linear.reshape(batch, *linear.shape[-2:])
     if start is not None:
         start = simplex_projection(start.expand(linear.shape).reshape(batched.shape))
     problem = WeightProblem.of(gram.reshape(batch, *gram.shape[-2:]))
-    return problem.solve(batched, start, steps, tolerance).reshape(linear.shape)
+    return problem.solve(batched, start, max_iter, tol).reshape(linear.shape)
 
 
 class WeightProblem(NamedTuple):
@@ -99,9 +99,9 @@ class WeightProblem(NamedTuple):
         eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
         return cls(eye - step[:, None, None] * centred, step, -step[:, None] * mean)
 
-    def solve(self, linear: Tensor, start: Tensor | None, steps: int, tolerance: float) -> Tensor:
+    def solve(self, linear: Tensor, start: Tensor | None, max_iter: int, tol: float) -> Tensor:
         """Weights [B, N, R] for b [B, N, R]."""
-        return torch.ops.ptd_ext.simplex_weights(*self, linear, start, steps, tolerance)
+        return torch.ops.ptd_ext.simplex_weights(*self, linear, start, max_iter, tol)
 
 
 def eigenvalue_bound(matrix: Tensor, squarings: int = 4) -> Tensor:

@@ -20,7 +20,10 @@ from ptd_ext.transition.pred_probs import PredProbs
 from ptd_ext.utils.arguments import check_integer
 from ptd_ext.utils.ids import positions
 
-_MOST_LEVELS = 1 << 20  # percentiles to choose an anchor at
+# Defaults, also of the settings: the percentiles, and the anchors per class, of the rule "band".
+BAND, COUNT = (97.0, 99.0), 1000
+
+_MAX_LEVELS = 1 << 20  # percentiles to choose an anchor at
 _SPARE = 1.25  # candidates held, relative to those wanted, before the smallest are dropped
 
 
@@ -53,7 +56,7 @@ def find_anchors(
     *,
     ids: Any = None,
     rule: Literal["band", "percentile", "argmax"] = "band",
-    band: tuple[float, float] = (97.0, 99.0),
+    band: tuple[float, float] = BAND,
     count: int | None = None,
 ) -> Anchors:
     """Find, for every class i, samples whose P(Ȳ = i | x) is large; returns their ids.
@@ -87,8 +90,8 @@ def find_anchors(
             raise ValueError(
                 'count must be given with rule="percentile": one anchor per part is usual.'
             )
-        count = 1000 if rule == "band" else 1
-    count = check_integer(count, "count", maximum=_MOST_LEVELS if rule == "percentile" else None)
+        count = COUNT if rule == "band" else 1
+    count = check_integer(count, "count", maximum=_MAX_LEVELS if rule == "percentile" else None)
     rows = PredProbs(pred_probs, ids)
     if len(rows) == 0:
         raise ValueError("pred_probs must have at least one sample; got none.")
@@ -158,19 +161,19 @@ class _Largest:
         self._values: list[Tensor] = []
         self._samples: list[Tensor] = []
         self._held = 0
-        self._least = -math.inf  # smaller values cannot be among the largest
+        self._threshold = -math.inf  # smaller values cannot be among the largest
 
     def add(self, values: Tensor, samples: Tensor) -> None:
         """Add the values [n] of the samples at these positions."""
-        if self._least > -math.inf:
-            kept = (values >= self._least).nonzero()[:, 0]
+        if self._threshold > -math.inf:
+            kept = (values >= self._threshold).nonzero()[:, 0]
             values, samples = values[kept], samples[kept]
         self._values.append(values)
         self._samples.append(samples)
         self._held += len(values)
         if self._held > _SPARE * self._size:
             self._drop()
-        elif self._least == -math.inf:
+        elif self._threshold == -math.inf:
             self._values[-1] = values.clone()  # a view would keep its batch alive
 
     def rising(self) -> Tensor:
@@ -184,5 +187,5 @@ class _Largest:
         kept = by_id[values[by_id].argsort(stable=True)][-self._size :]
         values, samples = values[kept], samples[kept]
         if len(values) == self._size:
-            self._least = values[0].item()
+            self._threshold = values[0].item()
         self._values, self._samples, self._held = [values], [samples], len(values)

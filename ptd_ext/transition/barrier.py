@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 ClassPrior = Literal["uniform"] | Tensor | None
 
+# Defaults of TransitionEM and of the settings.
+BARRIER, PRIOR_WEIGHT = 1.0, 0.3
+
 _SAMPLES_PER_CLASS = 10  # in a batch; the means of smaller batches enter a running mean
 _SMALLEST_MEAN = 1e-30  # mean prediction of a class; its reciprocal is a float32
 
@@ -43,8 +46,8 @@ class ClassBarrier(nn.Module):
         shares: Tensor,
         class_prior: ClassPrior = None,
         *,
-        weight: float = 1.0,
-        prior_weight: float = 0.3,
+        weight: float = BARRIER,
+        prior_weight: float = PRIOR_WEIGHT,
     ) -> None:
         super().__init__()
         for name, value in (("barrier", weight), ("prior_weight", prior_weight)):

@@ -20,11 +20,13 @@ from torch import distributed as dist
 from ptd_ext.ops.checks import check_tensors
 from ptd_ext.ops.functional import forward_loss
 from ptd_ext.ops.layout import prepare_parts
-from ptd_ext.transition.barrier import ClassBarrier, ClassPrior
+from ptd_ext.transition.barrier import BARRIER, PRIOR_WEIGHT, ClassBarrier, ClassPrior
 from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.estimate import EstimatedTransition, TransitionSummary, off_diagonal
 from ptd_ext.utils.arguments import check_integer, check_share
 from ptd_ext.utils.ids import as_labels, as_tensor
+
+BASE_SHARE = 0.4  # default, also of the settings
 
 _RATES = (0.02, 0.8)  # a rate below learns nothing, one above leaves no diagonal
 _SAMPLES_PER_ENTRY = 50  # samples in the window for each entry of the matrix
@@ -47,9 +49,9 @@ class TransitionEM(nn.Module):
         T = diag(1 − r) + r · off
         loss = forward loss through T + a term that keeps classes from vanishing
 
-    The last term, where ḡ the mean prediction of the batch and p the shares of the noisy labels, is
-    barrier · Σ p_c · relu(log(p_c / 2) − log ḡ_c), or prior_weight · KL(π ‖ ḡ) for a class prior π
-    that is known. Counts are taken in training mode only, without a host synchronisation.
+    The last term is barrier · Σ p_c · relu(log(p_c / 2) − log ḡ_c), where ḡ is the mean prediction
+    of the batch and p the shares of the noisy labels, or prior_weight · KL(π ‖ ḡ) for a known class
+    prior π. Counts are taken in training mode only, without a host synchronisation.
 
     Args:
         noisy_labels: labels of the whole training set, [N].
@@ -61,7 +63,8 @@ class TransitionEM(nn.Module):
         barrier: weight of that term where no prior is known.
         prior_weight: weight of the divergence from a known prior.
         base: a matrix [C, C] that the off-diagonal of T starts from and is drawn to, such as
-            `base()` of :func:`ptd_ext.neighbour_transition`'s result; uniform by default.
+            `base()` of :func:`ptd_ext.neighbour_transition`'s result; uniform by default, which
+            needs no network. :meth:`from_pred_probs` takes it from anchors.
         base_share: share of the base in the off-diagonal of T.
         hold_diagonal: whether ρ is held. Otherwise the counts of each row give its
             rate, which drifts to too little noise while the network learns.
@@ -71,7 +74,7 @@ class TransitionEM(nn.Module):
     """
 
     joint: Tensor  # S, [C, C]: the running mean of q e_ȳᵀ, which sums to one
-    base: Tensor  # [C, C], rows of the off-diagonal that T starts from
+    start_base: Tensor  # [C, C], rows of the off-diagonal that T starts from
     held_rate: Tensor  # ρ, []
     seen: Tensor  # [], samples so far
 
@@ -82,10 +85,10 @@ class TransitionEM(nn.Module):
         *,
         n_classes: int | None = None,
         class_prior: ClassPrior = None,
-        barrier: float = 1.0,
-        prior_weight: float = 0.3,
+        barrier: float = BARRIER,
+        prior_weight: float = PRIOR_WEIGHT,
         base: Any = None,
-        base_share: float = 0.4,
+        base_share: float = BASE_SHARE,
         hold_diagonal: bool = True,
         window: int | None = None,
         over_ranks: bool = True,
@@ -106,8 +109,8 @@ class TransitionEM(nn.Module):
             shares.cpu(), class_prior, weight=barrier, prior_weight=prior_weight
         )
         self.register_buffer("held_rate", torch.tensor(_held_rate(noise_rate, n_classes)))
-        self.register_buffer("base", off_diagonal(_checked_base(base, n_classes)))
-        rows = torch.lerp(torch.eye(n_classes), self.base, self.held_rate)
+        self.register_buffer("start_base", off_diagonal(_checked_base(base, n_classes)))
+        rows = torch.lerp(torch.eye(n_classes), self.start_base, self.held_rate)
         self.register_buffer("joint", shares.cpu()[:, None] * rows)
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
 
@@ -151,7 +154,8 @@ class TransitionEM(nn.Module):
     @property
     def transition(self) -> Tensor:
         """T from the counts so far, [C, C]."""
-        off = torch.lerp(off_diagonal(self.joint, self.base), self.base, self.base_share)
+        start = self.start_base
+        off = torch.lerp(off_diagonal(self.joint, start), start, self.base_share)
         rate = self.held_rate
         if not self.hold_diagonal:
             counts = self.joint.sum(1)
@@ -163,6 +167,11 @@ class TransitionEM(nn.Module):
     def parts(self) -> Tensor:
         """T as the only part, [1, C, C]."""
         return self.transition[None]
+
+    @property
+    def weights(self) -> None:
+        """None: the only part has all the weight."""
+        return None
 
     @property
     def class_prior(self) -> Tensor:
@@ -177,6 +186,10 @@ class TransitionEM(nn.Module):
     def estimate(self) -> EstimatedTransition:
         """A snapshot of T and the class prior."""
         return EstimatedTransition.one_matrix(self.transition, self.class_prior, self.n_samples)
+
+    def base(self) -> Tensor:
+        """The off-diagonal rows of T that are clear, [C, C]; the other rows are uniform."""
+        return self.estimate().base()
 
     def summary(self, class_names: Sequence[str] | None = None) -> TransitionSummary:
         """The noise rate, the diagonal, and caveats about them."""

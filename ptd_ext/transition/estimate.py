@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ptd_ext.ops.checks import FLOATING
 from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.transition.gate import LinearGate
+from ptd_ext.utils import tensor_files
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # A diagonal below this multiple of the largest other entry may belong to another class.
 _CLEAR = 1.2
@@ -63,10 +71,11 @@ class EstimatedTransition:
         weights: h(x) of the samples, [N, R]; None counts all parts alike.
     """
 
-    parts: Tensor = field(repr=False)
-    class_prior: Tensor = field(repr=False)
+    # `load` checks tensors against these shapes.
+    parts: Tensor = field(repr=False, metadata={"shape": "RCC"})
+    class_prior: Tensor = field(repr=False, metadata={"shape": "C"})
     n_samples: int
-    weights: Tensor | None = field(default=None, repr=False)
+    weights: Tensor | None = field(default=None, repr=False, metadata={"shape": "NR"})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", prepare_parts(self.parts))
@@ -118,6 +127,78 @@ class EstimatedTransition:
         """Off-diagonals for `base` of :class:`ptd_ext.TransitionEM`; unclear rows are uniform."""
         return trusted_base(self.transition)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to a safetensors file; the write is atomic."""
+        tensors: dict[str, Tensor] = {}
+        about: dict[str, Any] = {}
+        for name, value in ((each.name, getattr(self, each.name)) for each in fields(self)):
+            if isinstance(value, Tensor):
+                tensors[name] = value
+            elif isinstance(value, LinearGate):
+                tensors |= {f"{name}.{key}": each for key, each in value.tensors().items()}
+            elif value is not None:
+                about[name] = value
+        tensor_files.write(path, type(self).__name__, tensors, about)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a file that :meth:`save` of this class wrote.
+
+        Raises ValueError for an invalid or damaged file, and for the file of another class.
+        """
+        tensors, about = tensor_files.read(path, cls.__name__, ("parts", "class_prior"))
+        try:
+            return cls(**_checked_fields(cls, tensors, about))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} is not a valid {cls.__name__}: {error}") from None
+
+
+def _checked_fields(
+    cls: type[EstimatedTransition], tensors: dict[str, Tensor], about: dict[str, Any]
+) -> dict[str, Any]:
+    """The fields of an estimate from the contents of its file."""
+    values: dict[str, Any] = {}
+    n_parts, n_classes = tensors["parts"].shape[0], tensors["parts"].shape[-1]
+    sizes = {"N": about.get("n_samples"), "R": n_parts, "C": n_classes}
+    for each in fields(cls):
+        name, kind = each.name, str(each.type)
+        if "shape" in each.metadata:
+            if name in tensors or not kind.endswith("None"):
+                values[name] = _checked_tensor(
+                    name, tensors, [*map(sizes.get, each.metadata["shape"])]
+                )
+        elif kind == "LinearGate":
+            keys = [key for key in tensors if key.startswith(f"{name}.")]
+            values[name] = LinearGate(**{key[len(name) + 1 :]: tensors[key] for key in keys})
+            if len(values[name].weight) != n_parts:
+                raise ValueError(
+                    f"{name} must have {n_parts} parts; got {len(values[name].weight)}."
+                )
+        else:
+            value = about.get(name)
+            if kind == "tuple[int, ...]" and isinstance(value, list):
+                valid = all(type(entry) is int for entry in value)
+                value = tuple(value)
+            else:
+                valid = type(value).__name__ == kind
+            if not valid:
+                raise ValueError(f"{name} must be {kind}; got {value!r}.")
+            values[name] = value
+    return values
+
+
+def _checked_tensor(name: str, tensors: dict[str, Tensor], shape: list[Any]) -> Tensor:
+    tensor = tensors.get(name)
+    if tensor is None:
+        raise ValueError(f"{name} is missing.")
+    if tensor.dtype not in FLOATING or list(tensor.shape) != shape:
+        raise ValueError(
+            f"{name} must be floating-point {shape}; got {tensor.dtype} {list(tensor.shape)}."
+        )
+    if not (tensor.isfinite().all() and (tensor >= 0).all()):
+        raise ValueError(f"{name} must be finite and not negative; it is not.")
+    return tensor
+
 
 def trusted_base(transition: Tensor, share: float = 1.0) -> Tensor:
     """Off-diagonal rows of T that are clear, [C, C]; the other rows are uniform.
@@ -161,12 +242,12 @@ def _caveats(mean: Tensor, counts: Tensor, class_names: Sequence[str] | None) ->
             f"{max(few.values())} each: {listed}."
         )
     for label, count in enumerate(counts.tolist()):
-        name, own, (other, most) = names[label], mean[label, label], wrong[label].max(0)
+        name, own, (other, rival) = names[label], mean[label, label], wrong[label].max(0)
         if count < 0.5:
             caveats.append(f"class {name} has no samples; its row of T(x) is a guess.")
         elif own < _CLEAR * other:
             caveats.append(
-                f"T(x) gives class {name} the label {names[int(most)]} almost as often as {name} "
+                f"T(x) gives class {name} the label {names[int(rival)]} almost as often as {name} "
                 f"({other:.2f} and {own:.2f}); the estimate may have confused the two classes."
             )
     return caveats

@@ -59,17 +59,17 @@ def fit_part_transitions(
     if len(weights) != len(given):
         raise ValueError(f"weights must be [{len(given)}, R]; got {list(weights.shape)}.")
     dtype, device = weights.dtype, given.ids.device
-    classes, weights = given.n_classes, weights.to(device)
-    rows = anchor_positions(anchors, given.ids, classes)
+    n_classes, weights = given.n_classes, weights.to(device)
+    rows = anchor_positions(anchors, given.ids, n_classes)
     counts = [len(row) for row in rows]
-    parts = torch.empty(weights.shape[1], classes, classes, dtype=dtype, device=device)
+    parts = torch.empty(weights.shape[1], n_classes, n_classes, dtype=dtype, device=device)
     fits: list[tuple[Tensor, ...]] = []
-    for chunk in _chunks(counts, classes):
+    for chunk in _chunks(counts, n_classes):
         chosen = torch.cat(rows[chunk])
         # Products with all anchors, and some twenty steps of the solver.
         n_parts, n_problems = len(parts), len(rows[chunk])
         steps = 20 * n_problems * n_parts * (n_parts / 2 + 5)
-        with using(threads_for(n_parts * classes * (len(chosen) + steps))):
+        with using(threads_for(n_parts * n_classes * (len(chosen) + steps))):
             # Zeros fill up classes of fewer anchors, and add nothing.
             mix, target = (
                 pad_sequence(each.split(counts[chunk]), batch_first=True)
@@ -92,14 +92,14 @@ def fit_part_transitions(
     )
 
 
-def _chunks(counts: list[int], classes: int) -> Iterator[slice]:
+def _chunks(counts: list[int], n_classes: int) -> Iterator[slice]:
     """Consecutive classes, few enough to hold the probabilities of their anchors at once."""
-    first, most = 0, 0
+    first, largest = 0, 0
     for label, count in enumerate(counts):
-        if first < label and max(most, count) * (label + 1 - first) * classes > _NUMBERS:
+        if first < label and max(largest, count) * (label + 1 - first) * n_classes > _NUMBERS:
             yield slice(first, label)
-            first, most = label, 0
-        most = max(most, count)
+            first, largest = label, 0
+        largest = max(largest, count)
     yield slice(first, len(counts))
 
 
@@ -172,9 +172,9 @@ class PartFit(EstimatedTransition):
         ridge: λ, per anchor.
     """
 
-    kkt_residual: Tensor
-    residual: Tensor
-    singular_values: Tensor = field(repr=False)
+    kkt_residual: Tensor = field(metadata={"shape": "C"})
+    residual: Tensor = field(metadata={"shape": "C"})
+    singular_values: Tensor = field(repr=False, metadata={"shape": "CR"})
     counts: tuple[int, ...] = field(repr=False)
     ridge: float
 

@@ -22,6 +22,9 @@ from ptd_ext.transition.pred_probs import combine
 from ptd_ext.utils.arguments import check_integer, check_nonnegative, check_same_index
 from ptd_ext.utils.ids import as_labels, as_rows, as_tensor
 
+# Defaults, also of the settings.
+N_PARTS, N_COMPONENTS, MIN_GAIN = 10, 64, 0.0
+
 _SMALLEST = 1e-12  # smallest argument of a logarithm, and smallest divisor
 _SPREAD = 0.3  # standard deviation between the parts at the start
 _UNIFORM = 0.1  # uniform share of a row at the start: no entry starts at zero
@@ -46,7 +49,7 @@ class LearnedParts(EstimatedTransition):
         n_epochs: number of epochs run.
     """
 
-    weights: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False, metadata={"shape": "NR"})
     gate: LinearGate = field(repr=False)
     kept_start: bool
     gain: float
@@ -64,10 +67,11 @@ def fit_learned_parts(
     noisy_labels: Any,
     *,
     transition: Any = None,
-    n_parts: int = 10,
-    n_components: int = 64,
-    held_out: float | Any = 0.1,
-    min_gain: float = 0.0,
+    n_parts: int = N_PARTS,
+    n_components: int = N_COMPONENTS,
+    validation_fraction: float = 0.1,
+    validation_mask: Any = None,
+    min_gain: float = MIN_GAIN,
     max_epochs: int = 15,
     patience: int = 3,
     batch_size: int = 512,
@@ -94,8 +98,9 @@ def fit_learned_parts(
         transition: the class-dependent start, [C, C]. By default it is estimated from g and ȳ.
         n_parts: R.
         n_components: principal components, at most D.
-        held_out: a share of the samples, or a mask [N] of those to evaluate the fit on. Samples
-            that the network was not trained on are best.
+        validation_fraction: share of samples held out to evaluate the fit, at random.
+        validation_mask: mask [N] of the samples held out, instead of a share. Samples that the
+            network was not trained on are best.
         min_gain: number of standard errors that held-out samples must gain; otherwise the start
             is kept.
         max_epochs: maximum number of epochs.
@@ -133,7 +138,7 @@ def fit_learned_parts(
         )
     device = features.device
     generator = torch.Generator().manual_seed(random_state)
-    judge = _held_out(held_out, samples, generator).to(device)
+    judge = _held_out(validation_fraction, validation_mask, samples, generator).to(device)
     logits = posterior.to(device, torch.float32).clamp(min=_SMALLEST).log()
     labels = labels.to(device)
     start = _start(transition, logits[~judge], labels[~judge]).to(device)
@@ -224,23 +229,21 @@ class _Model(torch.nn.Module):
         return forward_loss(logits, labels, weights, self.parts(), reduction="none")
 
 
-def _held_out(given: Any, samples: int, generator: torch.Generator) -> Tensor:
-    if not isinstance(given, Real):
-        mask = as_tensor(given, "held_out").cpu()
-        if mask.shape != (samples,) or mask.dtype is not torch.bool:
-            raise ValueError(
-                f"held_out must be a share or a bool mask [{samples}]; got {mask.dtype} "
-                f"{list(mask.shape)}."
-            )
-    else:
-        share = float(given)
-        if not 0 < share < 1:
-            raise ValueError(f"held_out must be a share between 0 and 1, or a mask; got {given}.")
-        count = min(max(1, round(share * samples)), samples - 1)
+def _held_out(share: Any, given: Any, samples: int, generator: torch.Generator) -> Tensor:
+    if given is None:
+        if not isinstance(share, Real) or not 0 < share < 1:
+            raise ValueError(f"validation_fraction must be between 0 and 1; got {share!r}.")
+        count = min(max(1, round(float(share) * samples)), samples - 1)
         mask = torch.zeros(samples, dtype=torch.bool)
         mask[torch.randperm(samples, generator=generator)[:count]] = True
+        return mask
+    mask = as_tensor(given, "validation_mask").cpu()
+    if mask.shape != (samples,) or mask.dtype is not torch.bool:
+        raise ValueError(
+            f"validation_mask must be a bool mask [{samples}]; got {mask.dtype} {list(mask.shape)}."
+        )
     if mask.all() or not mask.any():
-        raise ValueError("held_out must leave samples to fit and samples to evaluate on.")
+        raise ValueError("validation_mask must leave samples to fit and samples to evaluate on.")
     return mask
 
 

@@ -17,8 +17,7 @@ from ptd_ext.utils import tensor_files as files
 from ptd_ext.utils.ids import as_tensor
 
 _FORMAT = "a part transition"
-_STEPS = 500
-_TOLERANCE = 1e-6
+_MAX_ITER, _TOL = 500, 1e-6
 _SUM_TOLERANCE = 1e-3  # for rows of many classes; half types: twice their rounding, if larger
 
 
@@ -90,7 +89,7 @@ class PartTransition:
             # ‖x − h W‖² is twice ½ h W Wᵀ hᵀ − x Wᵀ · h, and a constant.
             basis = self.basis.to(features)
             gram, linear = basis @ basis.T, features @ basis.T
-            return simplex_weights(gram, linear, steps=_STEPS, tolerance=_TOLERANCE)
+            return simplex_weights(gram, linear, max_iter=_MAX_ITER, tol=_TOL)
         assert self.gate is not None
         return self.gate(features)
 

@@ -28,12 +28,12 @@ class NeighbourTransition(EstimatedTransition):
     """The result of :func:`neighbour_transition`: an :class:`EstimatedTransition` of one matrix.
 
     Attributes:
-        clean_probs: P(Y | labels of the sample and its neighbours), [N, C].
+        posterior: P(true label | labels of the sample and of its neighbours), [N, C].
         agreement: the share of neighbours that carry the sample's own label.
         n_iter: EM iterations run.
     """
 
-    clean_probs: Tensor = field(repr=False)
+    posterior: Tensor = field(repr=False, metadata={"shape": "NC"})
     agreement: float
     n_iter: int
 
@@ -109,7 +109,7 @@ def neighbour_transition(
         parts=transition.float()[None],
         class_prior=prior.float(),
         n_samples=len(labels),
-        clean_probs=posterior,
+        posterior=posterior,
         agreement=agreement,
         n_iter=done,
     )

@@ -125,31 +125,31 @@ def _is_pairs(pred_probs: Any) -> bool:
 
 
 def _from_folds(folds: Sequence[tuple[Any, Any]], ids: Any, name: str) -> tuple[Tensor, Tensor]:
-    scored = [_checked(posterior, name) for _, posterior in folds]
+    scored = [_checked(pred_probs, name) for _, pred_probs in folds]
     device = scored[0].device
     named = [
-        as_ids(fold_ids, len(posterior), device)
-        for (fold_ids, _), posterior in zip(folds, scored, strict=True)
+        as_ids(fold_ids, len(pred_probs), device)
+        for (fold_ids, _), pred_probs in zip(folds, scored, strict=True)
     ]
-    if len({posterior.shape[1] for posterior in scored}) > 1:
-        shapes = ", ".join(str(list(posterior.shape)) for posterior in scored)
+    if len({pred_probs.shape[1] for pred_probs in scored}) > 1:
+        shapes = ", ".join(str(list(pred_probs.shape)) for pred_probs in scored)
         raise ValueError(f"{name} of all folds must have the same classes; got {shapes}.")
     known, place, times = torch.cat(named).unique(return_inverse=True, return_counts=True)
     total = torch.zeros(len(known), scored[0].shape[1], dtype=torch.float64, device=device)
     total.index_add_(0, place, torch.cat(scored).double())
-    posterior = total / times[:, None]
+    pred_probs = total / times[:, None]
     if ids is None:
-        return posterior, known
+        return pred_probs, known
     ids = as_ids(ids, len(torch.as_tensor(ids)), device)
-    return posterior[positions(ids, known, "ids")], ids
+    return pred_probs[positions(ids, known, "ids")], ids
 
 
-def _checked(posterior: Any, name: str) -> Tensor:
+def _checked(pred_probs: Any, name: str) -> Tensor:
     """[N, C] probabilities, the rows of which sum to one."""
-    posterior = as_rows(posterior, name)
-    _check_classes(posterior.shape[1], name)
-    _check(posterior.T, torch.arange(len(posterior)), name)
-    return posterior
+    pred_probs = as_rows(pred_probs, name)
+    _check_classes(pred_probs.shape[1], name)
+    _check(pred_probs.T, torch.arange(len(pred_probs)), name)
+    return pred_probs
 
 
 def _check_classes(n_classes: int, name: str = "pred_probs") -> None:
@@ -163,9 +163,9 @@ def _check(columns: Tensor, samples: Tensor, name: str = "pred_probs") -> None:
         return
     if columns.dtype in (torch.float16, torch.bfloat16):
         columns = columns.float()
-    sums, least = columns.sum(0), columns.amin(0)
+    sums, smallest = columns.sum(0), columns.amin(0)
     # A NaN or an infinity makes its sum, or the smallest entry, one too.
-    good = ((sums - 1).abs() <= _SUM_TOLERANCE) & (least >= 0)
+    good = ((sums - 1).abs() <= _SUM_TOLERANCE) & (smallest >= 0)
     if good.all():
         return
     row = int((~good).nonzero()[0, 0])
@@ -177,5 +177,5 @@ def _check(columns: Tensor, samples: Tensor, name: str = "pred_probs") -> None:
         )
     raise ValueError(
         f"{name} must be probabilities, softmax(logits): every row not negative with sum 1; "
-        f"row {sample} has minimum {least[row].item():.4g} and sum {sums[row].item():.4g}."
+        f"row {sample} has minimum {smallest[row].item():.4g} and sum {sums[row].item():.4g}."
     )

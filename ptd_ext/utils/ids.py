@@ -68,7 +68,7 @@ def as_labels(labels: Any, n_classes: int | None) -> tuple[Tensor, int]:
         raise ValueError(f"n_classes must be at least 2; got {n_classes}.")
     if len(labels) and (labels.min() < 0 or largest >= n_classes):
         bad = int(labels.min()) if labels.min() < 0 else largest
-        raise ValueError(f"labels must be 0 to {n_classes - 1}; got {bad}.")
+        raise ValueError(f"labels must be from 0 to {n_classes - 1}; got {bad}.")
     return labels, n_classes
 
 

@@ -38,9 +38,9 @@ def using(threads: int) -> Iterator[None]:
 def check_threads(name: str, threads: int) -> None:
     """Raise ValueError for more threads than a process can be sure to start."""
     cores = os.cpu_count() or 1
-    most = max(_MANY, 4 * cores)
-    if threads > most:
+    limit = max(_MANY, 4 * cores)
+    if threads > limit:
         raise ValueError(
-            f"{name} must be at most {most} on this machine, which has {cores} cores; got "
+            f"{name} must be at most {limit} on this machine, which has {cores} cores; got "
             f"{threads}. One thread per core is fastest."
         )

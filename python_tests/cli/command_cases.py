@@ -5,7 +5,7 @@ import pytest
 
 from ptd_ext.cli import main
 
-QUICK = ["--network", "linear", "--method", "EM-F", "--epochs", "2", "--quiet"]
+QUICK = ["--network", "linear", "--method", "EM-F", "--epochs", "2", "--no-progress"]
 TRUSTED = ["--epochs", "100"]  # enough of them for findings that can be trusted
 
 

@@ -7,7 +7,7 @@ from ptd_ext.cli import main
 from ptd_ext.data.read import read_data
 
 pandas = pytest.importorskip("pandas")
-QUICK = ["--network", "linear", "--method", "EM-F", "--quiet"]
+QUICK = ["--network", "linear", "--method", "EM-F", "--no-progress"]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_folders_of_images_keep_their_file_names(tmp_path):
             pixels = np.full((20, 24, 3), 200 * number + each, dtype=np.uint8)
             image.fromarray(pixels).save(tmp_path / "photos" / kind / f"{each}.png")
     out = tmp_path / "out"
-    main(["labels", str(tmp_path / "photos"), "--out", str(out), "--epochs", "2", "--quiet"])
+    main(["labels", str(tmp_path / "photos"), "--out", str(out), "--epochs", "2", "--no-progress"])
     found = pandas.read_csv(out / "labels.csv")
     assert found["id"].tolist()[0] == "dark/0.png"
     assert set(found["given_label"]) == {"dark", "light"}

@@ -42,17 +42,20 @@ def untrained(monkeypatch):
         (["--seed", 2**70], f"--seed must be an integer from 0 to {2**63 - 2**10}; got"),
         (["--seed", -1], "--seed must be an integer from 0"),
         (
-            ["--features", "none.pt"],
-            "--features must be a function or a file of weights; there is no file none.pt",
+            ["--feature-extractor", "none.pt"],
+            "--feature-extractor must be a function or a file of weights; there is no file none.pt",
         ),
-        (["--features", __file__], "--features takes images"),
+        (["--feature-extractor", __file__], "--feature-extractor takes images"),
         (["--flag-share", "nan"], "--flag-share must be a finite number of at least 0; got nan"),
         (["--flag-share", -1], "--flag-share must be a finite number of at least 0; got -1"),
         (["--cross-fit", 1], "--cross-fit must be 0 or at least 2; got 1"),
         (["--cross-fit", -3], "--cross-fit must be 0 or at least 2; got -3"),
         (["--cross-fit", 10_000], "--cross-fit must be 0 or from 2 to the 80 rows; got 10000"),
         (["--n-parts", 0], "--n-parts must be an integer from 1 to 256; got 0"),
-        (["--validation", 2], "--validation must be more than 0 and less than 1; got 2"),
+        (
+            ["--validation-fraction", 2],
+            "--validation-fraction must be more than 0 and less than 1",
+        ),
         (["--text", "side"], "--text must name a column other than the labels, 'side'"),
     ],
 )
@@ -127,9 +130,9 @@ def test_findings_that_cannot_be_trusted_clean_nothing(table, capsys, flag):
 def test_an_empty_folder_of_the_user_stays(table, capsys):
     out = table.with_name("mine")
     out.mkdir()
-    named = table.rename(table.with_name("max_epochs_runs.csv"))
+    named = table.rename(table.with_name("n_parts_runs.csv"))
     said = refused(capsys, named, "--label", "none", "--out", out)
-    assert "max_epochs_runs.csv has no column 'none'" in said
+    assert "n_parts_runs.csv has no column 'none'" in said
     assert not any(out.iterdir())
 
 

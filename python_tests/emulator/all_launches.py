@@ -20,8 +20,8 @@ CLASSES += [768, 769, 1000, 1025, 1536, 2048, 2049, 3072, 3073, 4097, 6144, 6145
 PARTS = [*range(1, 10), 16, 17, 20, 21, 32, 33, 48, 64, 65, 96, 128, 129, 160, 161, 192, 193, 256]
 PARTS += [257, 320, 400, 513, 1025, 1600]
 TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-MOST_BYTES = 2**30  # of the parts: what comes back is as large
-MOST_COPIED = 2**20  # bytes of the parts, where operators copy them
+MAX_BYTES = 2**30  # of the parts: what comes back is as large
+MAX_COPIED = 2**20  # bytes of the parts, where operators copy them
 
 
 class Memory:
@@ -45,7 +45,7 @@ def _label_calls(memory: Memory, n: int, c: int, r: int) -> Iterator[tuple[str, 
     """Calls of the losses and the clean posterior."""
     for dtype, has_slack, lead in itertools.product(TYPES, (False, True), (0, 1)):
         wide = torch.float64 if dtype is torch.float64 else torch.float32
-        if wide.itemsize * r * c * c > MOST_BYTES:
+        if wide.itemsize * r * c * c > MAX_BYTES:
             continue
         logits = memory.tensor(n, c, dtype=dtype, lead=lead)
         labels = memory.tensor(n, dtype=torch.int64)
@@ -69,7 +69,7 @@ def _label_calls(memory: Memory, n: int, c: int, r: int) -> Iterator[tuple[str, 
 def _noisy_calls(memory: Memory, n: int, c: int, r: int) -> Iterator[tuple[str, Any]]:
     for dtype, has_slack in itertools.product(TYPES, (False, True)):
         wide = torch.float64 if dtype is torch.float64 else torch.float32
-        if wide.itemsize * r * c * c > MOST_COPIED:
+        if wide.itemsize * r * c * c > MAX_COPIED:
             continue
         logits, weights = memory.tensor(n, c, dtype=dtype), memory.tensor(n, r, dtype=wide)
         slack = memory.tensor(c, c, dtype=wide) if has_slack else None

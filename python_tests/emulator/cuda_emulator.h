@@ -1,5 +1,5 @@
 // CUDA C++ for g++: enough of the language and of its libraries to compile torch-free kernel
-// files and run them on the CPU, one fiber per CUDA thread. Included by csrc/cuda/launch.h.
+// files and run them on the CPU, one fiber per CUDA thread. Included by csrc/cuda/common/launch.h.
 #pragma once
 
 #include "api/arithmetic.h"

@@ -22,7 +22,12 @@ def test_the_engine_gets_only_the_settings_of_training():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rate", -1.0), ("noise", "lots"), ("validation", -0.1), ("validation", 1.0)],
+    [
+        ("rate", -1.0),
+        ("noise", "lots"),
+        ("validation_fraction", -0.1),
+        ("validation_fraction", 1.0),
+    ],
 )
 def test_a_wrong_value_is_an_error_that_names_its_setting(name, value):
     with pytest.raises(ValueError, match=f"{name} must"):

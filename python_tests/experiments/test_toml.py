@@ -28,8 +28,15 @@ def test_a_class_prior_is_a_string_or_shares(tmp_path):
 
 def test_files_of_older_runs_are_read(tmp_path):
     path = tmp_path / "settings.toml"
-    path.write_text("[transition]\nparts = 7\n")
-    assert read_config(path) == {"n_parts": 7}
+    path.write_text(
+        "[transition]\nparts = 7\nposterior_epochs = 3\nnmf_iterations = 9\nvalidation = 0.2\n"
+    )
+    assert read_config(path) == {
+        "n_parts": 7,
+        "pred_probs_epochs": 3,
+        "nmf_max_iter": 9,
+        "validation_fraction": 0.2,
+    }
 
 
 def test_unknown_settings_are_not_written(tmp_path):

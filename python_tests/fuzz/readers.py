@@ -177,6 +177,12 @@ def transition() -> ptd_ext.PartTransition:
     return ptd_ext.PartTransition(parts, torch.rand(2, 4), torch.zeros(3, 3), about={"seed": 1})
 
 
+def estimate() -> ptd_ext.PartFit:
+    probs = torch.rand(8, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    anchors = [[0, 1, 2], [3, 4, 5], [5, 6, 7]]
+    return ptd_ext.fit_part_transitions(probs[:, :2].softmax(-1), probs, anchors)
+
+
 def table(separator: str) -> bytes:
     # Few different names: a column in which all are different is refused as an id.
     rows = ["name,size,kind", *(f"a text {k % 4},{k / 7},{'abc'[k % 3]}" for k in range(12))]
@@ -202,7 +208,7 @@ def own(path: Path, label: str | None = None, **options: Any) -> None:
 def classifier() -> bytes:
     g = torch.Generator().manual_seed(0)
     rows, labels = torch.randn(40, 3, generator=g), torch.arange(40) % 2
-    fitted = ptd_ext.PTDClassifier(network="linear", n_parts=2, max_epochs=1, random_state=0)
+    fitted = ptd_ext.PTDClassifier(network="linear", n_parts=2, epochs=1, random_state=0)
     fitted.fit(rows, np.array(["no", "yes"])[labels])
     return saved(lambda path: fitted.save(path))
 
@@ -222,7 +228,7 @@ def finished_run() -> dict[str, bytes]:
         root = Path(folder)
         rows = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)).numpy()
         np.savez(root / "d.npz", x=rows, y=np.array(["no", "yes"])[np.arange(80) % 2])
-        quick = {"warm_up_epochs": 1, "posterior_epochs": 1, "epochs": 1, "n_parts": 2}
+        quick = {"warm_up_epochs": 1, "pred_probs_epochs": 1, "epochs": 1, "n_parts": 2}
         given = {"dataset": "npz", "data": str(root / "d.npz"), "method": "PTD-F", **quick}
         given |= {"network": "linear", "threads": 1, "progress": False}
         with contextlib.redirect_stdout(io.StringIO()):
@@ -362,6 +368,11 @@ def readers() -> dict[str, Reader]:
         "transition": Reader(
             {"t": saved(lambda path: transition().save(path))},
             lambda r: ptd_ext.PartTransition.load(r / "t"),
+            within=sealed,
+        ),
+        "estimate": Reader(
+            {"t": saved(lambda path: estimate().save(path))},
+            lambda r: ptd_ext.PartFit.load(r / "t"),
             within=sealed,
         ),
     }

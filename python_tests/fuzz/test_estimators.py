@@ -74,7 +74,7 @@ def test_simplex_weights(seed, rows, parts, steps, scale, singular, warm):
     gram = basis @ basis.T
     linear = numbers(seed + 1, rows, parts, scale=scale)
     start = numbers(seed + 2, rows, parts).softmax(-1) if warm else None
-    found = ptd_ext.simplex_weights(gram, linear, start, steps=steps)
+    found = ptd_ext.simplex_weights(gram, linear, start, max_iter=steps)
     assert_on_the_simplex(found, 1e-9)
 
     def objective(h):
@@ -83,7 +83,7 @@ def test_simplex_weights(seed, rows, parts, steps, scale, singular, warm):
     begin = torch.full_like(linear, 1 / parts) if start is None else start
     slack = 1e-12 * (gram.abs().max() + (linear.abs().max() if rows else 0))
     assert (objective(found) <= objective(begin) + slack).all()
-    single = ptd_ext.simplex_weights(gram.float(), linear.float(), steps=steps)
+    single = ptd_ext.simplex_weights(gram.float(), linear.float(), max_iter=steps)
     assert_on_the_simplex(single)
 
 
@@ -250,7 +250,7 @@ def test_neighbour_transition(seed, samples, size, classes, dtype, kind, k, scal
 
     def check(found):
         assert_on_the_simplex(found.transition)
-        assert_on_the_simplex(found.clean_probs)
+        assert_on_the_simplex(found.posterior)
         assert_on_the_simplex(found.class_prior)
         assert_on_the_simplex(found.base())
         assert 0 <= found.noise_rate <= 1

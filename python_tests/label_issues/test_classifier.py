@@ -14,7 +14,7 @@ from ptd_ext.utils import tensor_files
 
 def quick(**options):
     return ptd_ext.PTDClassifier(
-        **{"network": "linear", "max_epochs": 10, "random_state": 0, **options}
+        **{"network": "linear", "epochs": 10, "random_state": 0, **options}
     )
 
 
@@ -26,7 +26,7 @@ def wine():
 
 
 @pytest.mark.slow
-@parametrize_with_checks([quick(method="EM-F", max_epochs=50)])
+@parametrize_with_checks([quick(method="EM-F", epochs=50)])
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
@@ -54,7 +54,7 @@ def test_every_row_is_judged_under_its_own_id(wine):
     index = [f"bottle {row}" for row in range(len(rows))]
     frame = pandas.DataFrame(rows, index=index).add_prefix("c")
     frame["origin"] = pandas.Categorical(np.where(rows[:, 0] > 13, "north", "south"))
-    found = ptd_ext.find_label_issues(frame, pandas.Series(names), network="linear", max_epochs=10)
+    found = ptd_ext.find_label_issues(frame, pandas.Series(names), network="linear", epochs=10)
     assert found.table["id"].tolist() == index
     assert found.table["given_label"].tolist() == names.tolist()
     assert set(found.suggested_label) <= {"red", "rosé", "white"}
@@ -117,11 +117,11 @@ def test_datasets_and_images():
     for label in range(3):
         images[labels == label, :, 4 * label : 4 * label + 4] += 150
     dataset = torch.utils.data.TensorDataset(images, labels)
-    model = ptd_ext.PTDClassifier(max_epochs=8, random_state=0).fit(dataset)
+    model = ptd_ext.PTDClassifier(epochs=8, random_state=0).fit(dataset)
     assert model.network_name_ == "lenet5"
     assert model.transition(images[:4]).shape == (4, 3, 3)
     assert model.classes_.tolist() == [0, 1, 2]
-    found = ptd_ext.find_label_issues(images, labels, max_epochs=2)
+    found = ptd_ext.find_label_issues(images, labels, epochs=2)
     assert found.sample(0).png.startswith(b"\x89PNG")
 
 
@@ -160,7 +160,7 @@ def test_categories_count_as_one_column(wine, tmp_path):
     pandas = pytest.importorskip("pandas")
     rows, _, given = wine
     frame = pandas.DataFrame({"alcohol": rows[:, 0], "origin": np.array(["n", "s", "e"])[given]})
-    model = quick(max_epochs=1).fit(frame, given)
+    model = quick(epochs=1).fit(frame, given)
     model.save(tmp_path / "model.safetensors")
     for each in (model, ptd_ext.PTDClassifier.load(tmp_path / "model.safetensors")):
         assert each.n_features_in_ == len(each.feature_names_in_) == 2
@@ -206,10 +206,10 @@ def test_shapes_that_a_file_names_cost_nothing(wine, tmp_path):
 
 def test_rows_judged_without_their_fold(wine):
     rows, y, given = wine
-    found = ptd_ext.find_label_issues(rows, given, network="linear", max_epochs=30, cross_fit=3)
+    found = ptd_ext.find_label_issues(rows, given, network="linear", epochs=30, cross_fit=3)
     wrong = given != y
     assert found.facts["folds"] == "3"
-    once = ptd_ext.find_label_issues(rows, iter(given), network="linear", max_epochs=1, cross_fit=2)
+    once = ptd_ext.find_label_issues(rows, iter(given), network="linear", epochs=1, cross_fit=2)
     assert once.given_label.tolist() == given.tolist()
     assert found.label_quality[wrong].mean() + 0.2 < found.label_quality[~wrong].mean()
 
@@ -227,7 +227,7 @@ def test_rows_judged_without_their_fold(wine):
         ({"random_state": 2**70}, "random_state must be an integer from 0 to"),
         ({"random_state": "a"}, "random_state must be an integer from 0 to .*; got 'a'"),
         ({"random_state": 1.5}, "random_state must be an integer from 0 to .*; got 1.5"),
-        ({"max_epochs": 1.5}, "max_epochs must be an integer >= 1; got 1.5"),
+        ({"epochs": 1.5}, "epochs must be an integer >= 1; got 1.5"),
         ({"network": "mpl"}, "network must be one of auto, linear, mlp"),
         ({"feature_extractor": 7}, "feature_extractor must be a function or a file of weights"),
     ],
@@ -250,7 +250,7 @@ def test_folds_share_the_extracted_features():
         seen.append(len(batch))
         return batch.mean((2, 3))
 
-    options = {"max_epochs": 1, "feature_extractor": extractor, "cross_fit": 2}
+    options = {"epochs": 1, "feature_extractor": extractor, "cross_fit": 2}
     found = ptd_ext.find_label_issues(images, np.arange(60) % 2, progress=False, **options)
     assert (sum(seen), len(found)) == (60, 60)
 
@@ -266,7 +266,7 @@ def test_features_at_chance_find_nothing():
         generator.normal(size=(200, 5)),
         generator.integers(2, size=200),
         network="linear",
-        max_epochs=10,
+        epochs=10,
     )
     assert not found.trusted
     assert not found.is_label_issue.any()

@@ -21,7 +21,7 @@ ROWS = RANDOM.normal(size=(60, 2)) + LABELS[:, None]
 def saved(tmp_path_factory):
     """Tensors and words of a classifier of rows with three classes, of two parts."""
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    model = ptd_ext.PTDClassifier("PTD-F", network="mlp", max_epochs=1, n_parts=2, random_state=0)
+    model = ptd_ext.PTDClassifier("PTD-F", network="mlp", epochs=1, n_parts=2, random_state=0)
     model.fit(ROWS, np.array(["a", "b", "c"])[LABELS]).save(path)
     return tensor_files.read(path, _KIND, ())
 
@@ -118,7 +118,7 @@ def test_forged_files_are_refused_when_they_are_loaded(saved, tmp_path, case):
     ],
 )
 def test_classes_of_every_kind_come_back(tmp_path, classes):
-    model = ptd_ext.PTDClassifier("EM-F", network="linear", max_epochs=1, random_state=0)
+    model = ptd_ext.PTDClassifier("EM-F", network="linear", epochs=1, random_state=0)
     model.fit(ROWS, [classes[label] for label in LABELS]).save(tmp_path / "m")
     found = ptd_ext.PTDClassifier.load(tmp_path / "m")
     assert found.classes_.tolist() == model.classes_.tolist()
@@ -131,7 +131,7 @@ def test_columns_of_many_long_categories(tmp_path):
     pandas = pytest.importorskip("pandas")
     kinds = [f"{number} {'x' * 2000}" for number in range(200)]
     frame = pandas.DataFrame({f"c{k}": kinds * 2 for k in range(3)})
-    model = ptd_ext.PTDClassifier("EM-F", network="linear", max_epochs=1, random_state=0)
+    model = ptd_ext.PTDClassifier("EM-F", network="linear", epochs=1, random_state=0)
     model.fit(frame, np.arange(400) % 2).save(tmp_path / "m")
     found = ptd_ext.PTDClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(found.predict_proba(frame), model.predict_proba(frame))

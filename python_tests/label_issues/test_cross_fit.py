@@ -27,7 +27,7 @@ def test_probabilities_come_from_the_other_folds(monkeypatch):
     """T(x) stays that of the model that was fitted to all rows."""
     rows, y = load_wine(return_X_y=True)
     given = ptd_ext.symmetric_noise(y, 0.3, random_state=0).noisy_labels.numpy()
-    model = ptd_ext.PTDClassifier("EM-F", network="linear", max_epochs=20, random_state=0)
+    model = ptd_ext.PTDClassifier("EM-F", network="linear", epochs=20, random_state=0)
     model.fit(rows, given)
     fitted, folds = [], fold_rows(given, 3, 0)
     fit = ptd_ext.PTDClassifier.fit
@@ -47,6 +47,6 @@ def test_probabilities_come_from_the_other_folds(monkeypatch):
 def test_a_class_that_a_fold_does_not_see_has_no_probability():
     rows = np.random.default_rng(0).normal(size=(13, 2))
     labels = ["a", "b"] * 6 + ["alone"]
-    model = ptd_ext.PTDClassifier("EM-F", network="linear", max_epochs=1, random_state=0)
+    model = ptd_ext.PTDClassifier("EM-F", network="linear", epochs=1, random_state=0)
     found = cross_fitted(model.fit(rows, labels), rows, labels, fold_rows(labels, 3, 0))
     assert found.label_quality[-1] == pytest.approx(0, abs=1e-6)

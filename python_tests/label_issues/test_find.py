@@ -11,7 +11,7 @@ from ptd_ext.engine.model.chance import labels_follow_rows
 from ptd_ext.label_issues.find import find_label_issues
 
 pytest.importorskip("sklearn")
-QUICK = {"network": "linear", "max_epochs": 1}
+QUICK = {"network": "linear", "epochs": 1}
 X, Y = np.arange(20.0)[:, None], np.arange(20) // 10
 PROBS = np.full((20, 2), 0.5)
 

@@ -179,7 +179,7 @@ TRAINED = 600
 
 
 def train(rows):
-    return ptd_ext.PTDClassifier(network="linear", max_epochs=20, random_state=0).fit(
+    return ptd_ext.PTDClassifier(network="linear", epochs=20, random_state=0).fit(
         rows.features, rows.given
     )
 

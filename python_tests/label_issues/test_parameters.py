@@ -19,7 +19,7 @@ from ptd_ext.label_issues._parameters import (
         ({"network": "mpl"}, "network must be one of auto, linear, mlp"),
         ({"network": 3}, "network must be one of auto, linear, mlp"),
         ({"n_parts": 257}, "n_parts must be an integer from 1 to 256; got 257"),
-        ({"max_epochs": 1.5}, "max_epochs must be an integer >= 1; got 1.5"),
+        ({"epochs": 1.5}, "epochs must be an integer >= 1; got 1.5"),
         ({"validation_fraction": 1.0}, "validation_fraction must be more than 0 and less than 1"),
         ({"validation_fraction": "0.1"}, "validation_fraction must be more than 0"),
         ({"feature_extractor": 7}, "feature_extractor must be a function or .*; got int"),
@@ -37,7 +37,7 @@ def test_parameters_begin_with_their_name(options, message):
 
 def test_parameters_that_can_work():
     check_parameters(ptd_ext.PTDClassifier())
-    own = {"network": "package.module:function", "feature_extractor": __file__, "max_epochs": 1}
+    own = {"network": "package.module:function", "feature_extractor": __file__, "epochs": 1}
     check_parameters(ptd_ext.PTDClassifier("EM-F", **own, random_state=np.int64(3)))
     check_parameters(ptd_ext.PTDClassifier(random_state=np.random.RandomState(0)))
 
@@ -57,7 +57,7 @@ def test_numbers_of_folds():
 
 def test_more_classes_than_memory_holds_matrices_for():
     check_classes(1000, 10)
-    with pytest.raises(ValueError, match="y holds 1,000,000 classes, for which 2 matrices"):
+    with pytest.raises(ValueError, match="y holds 1,000,000 classes; 2 matrices"):
         check_classes(1_000_000, 2)
 
 

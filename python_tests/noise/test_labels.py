@@ -50,7 +50,7 @@ def test_contents_that_do_not_fit(noise, tmp_path):
 
     path = tmp_path / "noise"
     for changed, sentence in (
-        (replace(noise, labels=LABELS + 3), "labels must be 0 to 4; got 7"),
+        (replace(noise, labels=LABELS + 3), "labels must be from 0 to 4; got 7"),
         (replace(noise, labels=LABELS[:9]), r"labels must be \[60\]; got \[9\]"),
         (replace(noise, ids=LABELS), "ids must be distinct"),
         (replace(noise, rows=noise.rows[0]), r"rows must be \[N, C\]; got \[5\]"),

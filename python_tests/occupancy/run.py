@@ -28,7 +28,7 @@ from emulator.all_launches import all_launches
 
 from occupancy.nvrtc import ARCH, CUDA, assemble, choose_file, compile_to_ptx, defined_kernels
 
-MOST_KERNELS, MOST_INSTANTIATIONS = 30, 100
+MAX_KERNELS, MAX_INSTANTIATIONS = 30, 100
 
 # One multiprocessor of a V100, which is what ARCH stands for.
 WARPS, BLOCKS, REGISTERS, SHARED = 64, 32, 65_536, 96 * 1024
@@ -146,8 +146,8 @@ def main() -> None:
         launched = {name.split("<")[0] for name in launches}
         faults += [f"{name} is launched by nothing" for name in sorted(defined - launched)]
     for what, count, most in (
-        ("kernels", len(defined), MOST_KERNELS),
-        ("instantiations", len(launches), MOST_INSTANTIATIONS),
+        ("kernels", len(defined), MAX_KERNELS),
+        ("instantiations", len(launches), MAX_INSTANTIATIONS),
     ):
         if count > most:
             faults.append(f"{count} {what} are more than {most}")

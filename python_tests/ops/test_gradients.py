@@ -87,7 +87,7 @@ def test_opcheck(reduction):
 def test_labels_out_of_range_are_named():
     inputs = make_inputs(6, 5, 2, slack=0.1)
     inputs.labels[3] = 5
-    with pytest.raises(RuntimeError, match=r"noisy_labels\[3\] is 5; labels must be 0 to 4"):
+    with pytest.raises(RuntimeError, match=r"noisy_labels\[3\] is 5; labels must be from 0 to 4"):
         ptd_ext.forward_loss(
             inputs.logits, inputs.labels, inputs.weights.detach(), inputs.parts.detach(),
             inputs.slack,

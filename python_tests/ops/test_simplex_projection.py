@@ -194,5 +194,5 @@ def test_errors():
             ptd_ext.simplex_projection(torch.zeros(shape))
     with pytest.raises(RuntimeError, match="x must be float32 or float64; got int64"):
         ptd_ext.simplex_projection(torch.ones(3, dtype=torch.int64))
-    with pytest.raises(RuntimeError, match=r"grad must be like projected"):
+    with pytest.raises(RuntimeError, match=r"grad must have the shape and type of projected"):
         torch.ops.ptd_ext.simplex_projection_backward(torch.ones(2), torch.ones(3))

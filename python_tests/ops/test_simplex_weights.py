@@ -61,7 +61,7 @@ def test_against_definition(parts, dtype, device):
 def test_optimality(parts, dtype, device):
     gram, linear = make_problem(parts)
     weights = ptd_ext.simplex_weights(
-        gram.to(device, dtype), linear.to(device, dtype), steps=5000, tolerance=1e-7
+        gram.to(device, dtype), linear.to(device, dtype), max_iter=5000, tol=1e-7
     )
     weights = weights.cpu().double()
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[:, 0]), rtol=0, atol=1e-6)
@@ -83,7 +83,7 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
         None,
         reference.simplex_projection(normal_like(linear)),
     ):
-        weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, steps=3)
+        weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, max_iter=3)
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-5)
 
 
@@ -104,8 +104,8 @@ def test_terms_that_are_out_of_reach(row, steps, dtype, device):
     linear = torch.tensor([row], device=device, dtype=dtype)
     near = (linear - linear.max()).clamp(min=-100)  # a constant taken off all terms changes nothing
     gram = torch.eye(4, device=device, dtype=dtype)
-    weights = ptd_ext.simplex_weights(gram, linear, steps=steps)
-    wanted = ptd_ext.simplex_weights(gram, near, steps=steps)
+    weights = ptd_ext.simplex_weights(gram, linear, max_iter=steps)
+    wanted = ptd_ext.simplex_weights(gram, near, max_iter=steps)
     torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-6)
     torch.testing.assert_close(weights.sum(), torch.ones_like(weights.sum()))
 
@@ -114,11 +114,11 @@ def test_terms_that_are_out_of_reach(row, steps, dtype, device):
 @pytest.mark.parametrize("scale", [1e-5, 1e-2, 1.0, 1e2, 1e4])
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 def test_scale_and_offset_do_not_matter(scale, offset, device):
-    plain = ptd_ext.simplex_weights(*make_problem(12), steps=2000, tolerance=1e-9)
+    plain = ptd_ext.simplex_weights(*make_problem(12), max_iter=2000, tol=1e-9)
     gram, linear = make_problem(12, scale=scale, offset=offset)
     for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 2e-3)):
         weights = ptd_ext.simplex_weights(
-            gram.to(device, dtype), linear.to(device, dtype), steps=2000, tolerance=1e-7
+            gram.to(device, dtype), linear.to(device, dtype), max_iter=2000, tol=1e-7
         )
         torch.testing.assert_close(weights.cpu().double(), plain, rtol=0, atol=tolerance)
 
@@ -135,11 +135,11 @@ def test_objective_never_rises(dtype, device):
     one_by_one = weights
     for steps in range(1, 60):
         now = objective(
-            gram, linear, ptd_ext.simplex_weights(*given, weights, steps=steps).cpu().double()
+            gram, linear, ptd_ext.simplex_weights(*given, weights, max_iter=steps).cpu().double()
         )
         assert (now <= before + rounding).all()
         before = torch.minimum(before, now)
-        one_by_one = ptd_ext.simplex_weights(*given, one_by_one, steps=1)
+        one_by_one = ptd_ext.simplex_weights(*given, one_by_one, max_iter=1)
     # All steps in one call have momentum, and get further.
     single = objective(gram, linear, one_by_one.cpu().double())
     assert before.mean() <= single.mean() + rounding
@@ -151,25 +151,25 @@ def test_leading_dimensions(device):
     gram, linear = (
         torch.stack(t).to(device).reshape(2, 3, *t[0].shape) for t in zip(*problems, strict=True)
     )
-    together = ptd_ext.simplex_weights(gram, linear, steps=8)
+    together = ptd_ext.simplex_weights(gram, linear, max_iter=8)
     assert together.shape == (2, 3, 21, 9)
     for index, (g, b) in enumerate(problems):
-        alone = ptd_ext.simplex_weights(g.to(device), b.to(device), steps=8)
+        alone = ptd_ext.simplex_weights(g.to(device), b.to(device), max_iter=8)
         torch.testing.assert_close(together[index // 3, index % 3], alone, rtol=0, atol=1e-14)
     strided = linear.transpose(-1, -2).contiguous().transpose(-1, -2)
-    assert torch.equal(ptd_ext.simplex_weights(gram, strided, steps=8), together)
+    assert torch.equal(ptd_ext.simplex_weights(gram, strided, max_iter=8), together)
     assert ptd_ext.simplex_weights(gram, linear[..., :0, :]).shape == (2, 3, 0, 9)
 
 
 @each_device
 def test_rows_do_not_depend_on_each_other(device):
     gram, linear = (t.float().to(device) for t in make_problem(20, rows=101))
-    together = ptd_ext.simplex_weights(gram, linear, steps=300, tolerance=1e-5)
+    together = ptd_ext.simplex_weights(gram, linear, max_iter=300, tol=1e-5)
     for part in (slice(0, 1), slice(37, 101), slice(90, 95)):
-        alone = ptd_ext.simplex_weights(gram, linear[part], steps=300, tolerance=1e-5)
+        alone = ptd_ext.simplex_weights(gram, linear[part], max_iter=300, tol=1e-5)
         assert torch.equal(together[part], alone)
     linear[40, 3] = torch.nan
-    spoilt = ptd_ext.simplex_weights(gram, linear, steps=300, tolerance=1e-5)
+    spoilt = ptd_ext.simplex_weights(gram, linear, max_iter=300, tol=1e-5)
     assert spoilt[40].isnan().all()
     others = torch.arange(101) != 40
     assert torch.equal(spoilt[others], together[others])
@@ -191,7 +191,8 @@ def test_start_is_projected():
     gram, linear = make_problem(6)
     start = uniform(*linear.shape, dtype=linear.dtype, device=linear.device)
     torch.testing.assert_close(
-        ptd_ext.simplex_weights(gram, linear, start, steps=0), reference.simplex_projection(start)
+        ptd_ext.simplex_weights(gram, linear, start, max_iter=0),
+        reference.simplex_projection(start),
     )
 
 
@@ -242,10 +243,10 @@ def test_errors():
     gram, linear = make_problem(4)
     with pytest.raises(ValueError, match=r"gram must be \[…, R, R\].*got \[4, 4\] and \[50, 3\]"):
         ptd_ext.simplex_weights(gram, linear[:, :3])
-    with pytest.raises(ValueError, match="tolerance must not be negative; got -1"):
-        ptd_ext.simplex_weights(gram, linear, tolerance=-1)
-    with pytest.raises(RuntimeError, match="steps must not be negative; got -2"):
-        ptd_ext.simplex_weights(gram, linear, steps=-2)
+    with pytest.raises(ValueError, match="tol must not be negative; got -1"):
+        ptd_ext.simplex_weights(gram, linear, tol=-1)
+    with pytest.raises(RuntimeError, match="max_iter must not be negative; got -2"):
+        ptd_ext.simplex_weights(gram, linear, max_iter=-2)
     with pytest.raises(RuntimeError, match="must have 1 to 256 parts; got 257"):
         ptd_ext.simplex_weights(torch.eye(257), torch.zeros(2, 257))
     with pytest.raises(RuntimeError, match="linear must be float32 or float64; got float16"):

@@ -43,6 +43,9 @@ RULES = {
     "texts": r"\btexts\b",
     "sentence": r"\bsentences?\b",
     "whole or not at all": r"\bwhole or not at all\b",
+    # As nouns, and in names of limits: max, min, maximum, minimum.
+    "most or least": r"^(most|least)( (?!frequent|common|doubtful|probable|squares)\w+)?$"
+    r"|\b(the|their|its) (most|least)(?= (that|which|in|of|to)\b|[.,;:]|$)|\bfewest\b",
     "at chance": r"\b(at|for) chance\b",
 }
 

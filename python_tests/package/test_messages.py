@@ -31,12 +31,18 @@ def test_every_kind_is_found(texts):
         ("the keys are no strings", "is no"),
         ("data of one's own", "own"),
         ("prints a sentence", "sentence"),
+        ("most samples", "most or least"),
+        ("least", "most or least"),
+        ("the most that the header holds", "most or least"),
     ],
 )
 def test_rules_find_what_they_name(text, rule):
     assert [each for each, _ in prose.broken([prose.Text("help", "", text)])] == [rule]
 
 
-@pytest.mark.parametrize("text", ["there is no file", "no better than chance", "y is None"])
+@pytest.mark.parametrize(
+    "text",
+    ["there is no file", "no better than chance", "y is None", "simplex least squares", "at most"],
+)
 def test_rules_leave_plain_english(text):
     assert list(prose.broken([prose.Text("help", "", text)])) == []

@@ -124,8 +124,9 @@ def test_names_are_imported_on_first_use(name):
 
 
 def test_packages_are_attributes():
-    code = "import ptd_ext; print(ptd_ext.plot.__name__, ptd_ext.transition.__name__)"
-    assert fresh(code).split() == ["ptd_ext.plot", "ptd_ext.transition"]
+    code = f"import ptd_ext; print(*(getattr(ptd_ext, name).__name__ for name in {LATER}))"
+    assert fresh(code).split() == [f"ptd_ext.{name}" for name in LATER]
+    assert fresh("import ptd_ext; print(ptd_ext.engine.fit.__name__)").strip() == "fit"
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):

@@ -80,7 +80,7 @@ def test_simplex_operators(dtype, columns):
     torch.testing.assert_close(*grads)
     basis = torch.rand(columns, 50, generator=g, dtype=dtype)
     data = torch.rand(700, columns, generator=g, dtype=dtype).softmax(-1) @ basis
-    weights = ptd_ext.simplex_weights(basis @ basis.mT, data @ basis.mT, steps=200)
+    weights = ptd_ext.simplex_weights(basis @ basis.mT, data @ basis.mT, max_iter=200)
     torch.testing.assert_close(weights @ basis, data, rtol=0, atol=0.02)
 
 

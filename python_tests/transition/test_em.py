@@ -186,7 +186,7 @@ def test_two_classes_one_sample():
         ([0, 1, 2], 1.2, {}, "noise_rate must be from 0 to 1; got 1.2"),
         ([0, 1], 0.5, {}, "less than 0.5 for 2 classes"),
         ([], 0.3, {"n_classes": 3}, "got none"),
-        ([0, 5], 0.3, {"n_classes": 3}, "labels must be 0 to 2; got 5"),
+        ([0, 5], 0.3, {"n_classes": 3}, "labels must be from 0 to 2; got 5"),
         ([0, 1, 2], 0.3, {"class_prior": "flat"}, 'None, "uniform" or'),
         ([0, 1, 2], 0.3, {"class_prior": torch.ones(3)}, "sum 1"),
         ([0, 1, 2], 0.3, {"class_prior": torch.ones(2)}, r"must be \[3\]"),
@@ -250,3 +250,21 @@ def test_batch_that_overflowed_leaves_no_trace(bad):
     assert not em(torch.full((30, 3), bad), labels).isfinite()
     torch.testing.assert_close(em(logits, labels), other(logits, labels))
     torch.testing.assert_close(em.state_dict(), other.state_dict())
+
+
+def test_the_attributes_are_those_of_its_estimate():
+    em = ptd_ext.TransitionEM([0, 1, 2, 1], 0.3)
+    em(torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1]))
+    found = em.estimate()
+    # The module itself is kept by its state dict, and its estimate by `estimate().save`.
+    public = {name for name in dir(found) if not name.startswith("_")}
+    public -= {"one_matrix", "save", "load"}
+    assert public >= {"transition", "parts", "weights", "base", "summary", "noise_rate"}
+    for name in public:
+        own, value = getattr(em, name), getattr(found, name)
+        if callable(value):
+            own, value = own(), value()
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(own, value), name
+        else:
+            assert str(own) == str(value), name

@@ -1,5 +1,7 @@
 """The attributes that all estimates of T(x) share, and their summary: rate, variation, caveats."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 from random_numbers import new_generator
@@ -7,6 +9,7 @@ from random_numbers import new_generator
 import ptd_ext
 from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.transition.estimate import EstimatedTransition, trusted_base
+from ptd_ext.utils import tensor_files
 
 PARTS = torch.tensor([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.4, 0.6]]])
 WEIGHTS = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.5, 0.5]])
@@ -119,3 +122,94 @@ def test_caveats_name_classes_that_may_be_confused():
     (caveat,) = found.caveats
     assert "class ant the label bee almost as often as ant (0.45 and 0.50)" in caveat
     assert "  caveat: " in str(found)
+
+
+def family():
+    """A result of every estimator of T(x), by the name of its class."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(60, 4, generator=generator)
+    labels = torch.randint(3, (60,), generator=generator)
+    probs = torch.randn(60, 3, generator=generator).softmax(1)
+    weights = torch.randn(60, 2, generator=generator).softmax(1)
+    anchors = ptd_ext.find_anchors(probs, count=6)
+    learned = ptd_ext.fit_learned_parts(features, probs, labels, n_parts=2, max_epochs=1)
+    found = [
+        ptd_ext.class_transition(probs, anchors),
+        ptd_ext.fit_part_transitions(weights, probs, anchors),
+        ptd_ext.neighbour_transition(features, labels),
+        learned,
+    ]
+    em = ptd_ext.TransitionEM(labels, 0.3)
+    em(torch.randn(60, 3, generator=generator), labels)
+    return [*found, em.estimate()]
+
+
+def assert_equal(value, other):
+    assert type(value) is type(other)
+    if isinstance(value, torch.Tensor):
+        assert value.dtype is other.dtype
+        assert torch.equal(value, other)
+    elif hasattr(value, "tensors"):  # a gate
+        for each, again in zip(value.tensors().values(), other.tensors().values(), strict=True):
+            assert torch.equal(each, again)
+    else:
+        assert value == other
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_every_estimate_is_saved_and_loaded(tmp_path, position):
+    found = family()[position]
+    found.save(tmp_path / "t.safetensors")
+    again = type(found).load(tmp_path / "t.safetensors")
+    assert {f.name for f in fields(found)} == {f.name for f in fields(again)}
+    for each in fields(found):
+        assert_equal(getattr(found, each.name), getattr(again, each.name))
+    assert str(found.summary()) == str(again.summary())
+    assert prepare_parts(again.parts) is again.parts
+
+
+def test_the_file_of_another_class_is_rejected(tmp_path):
+    one, fit, neighbours, *_ = family()
+    fit.save(tmp_path / "fit")
+    with pytest.raises(ValueError, match=r"fit must .* NeighbourTransition; it .* PartFit"):
+        type(neighbours).load(tmp_path / "fit")
+    with pytest.raises(ValueError, match=r"EstimatedTransition; it .* PartFit"):
+        type(one).load(tmp_path / "fit")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"weights": torch.ones(3, 2)},
+            r"weights must be floating-point \[4, 2\]; got .* \[3, 2\]",
+        ),
+        ({"class_prior": torch.tensor([1, 1])}, r"class_prior must be floating-point \[2\]; got"),
+        ({"parts": torch.full((2, 2, 2), torch.nan)}, "parts must be finite and not negative"),
+        ({"parts": torch.ones(2, 2, 3)}, r"parts must be floating-point \[2, 3, 3\]"),
+        ({"n_samples": 4.5}, "n_samples must be int; got 4.5"),
+        ({"n_samples": None}, "n_samples must be int; got None"),
+    ],
+)
+def test_an_invalid_file_is_rejected(tmp_path, changed, message):
+    tensors = {"parts": PARTS, "class_prior": torch.ones(2), "weights": WEIGHTS}
+    about = {"n_samples": 4} | {k: v for k, v in changed.items() if k == "n_samples"}
+    tensors |= {k: v for k, v in changed.items() if k != "n_samples"}
+    tensor_files.write(tmp_path / "t", "EstimatedTransition", tensors, about)
+    with pytest.raises(ValueError, match=f"t is not a valid EstimatedTransition: {message}"):
+        EstimatedTransition.load(tmp_path / "t")
+
+
+def test_a_gate_of_other_parts_is_rejected(tmp_path):
+    learned = family()[3]
+    learned.save(tmp_path / "t")
+    tensors, about = tensor_files.read(tmp_path / "t", "LearnedParts", ())
+    for gone, message in (("gate.weight", "weight"), ("gate.bias", "bias")):
+        kept = {name: tensor for name, tensor in tensors.items() if name != gone}
+        tensor_files.write(tmp_path / "gone", "LearnedParts", kept, about)
+        with pytest.raises(ValueError, match=f"gone is not a valid LearnedParts: .*{message}"):
+            type(learned).load(tmp_path / "gone")
+    more = tensors | {"gate.weight": torch.ones(3, 4), "gate.bias": torch.ones(3)}
+    tensor_files.write(tmp_path / "more", "LearnedParts", more, about)
+    with pytest.raises(ValueError, match=r"gate must have .* parts; got 3"):
+        type(learned).load(tmp_path / "more")

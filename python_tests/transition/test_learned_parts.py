@@ -54,7 +54,7 @@ def test_start_is_estimated_and_the_seed_decides():
     features, posterior, noisy, average, _ = varying_noise(3000)
     mask = torch.arange(3000) % 10 == 0
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=mask, max_epochs=1)
+        ptd_ext.fit_learned_parts(features, posterior, noisy, validation_mask=mask, max_epochs=1)
         for _ in range(2)
     ]
     assert torch.equal(runs[0].parts, runs[1].parts)
@@ -98,7 +98,7 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
     ("arguments", "options", "sentence"),
     [
         ((NAN, POSTERIOR, LABELS), {}, r"features must be finite; features\[0, 0\] is nan"),
-        ((FEATURES, POSTERIOR, LABELS + 1), {}, "labels must be 0 to 2; got 3"),
+        ((FEATURES, POSTERIOR, LABELS + 1), {}, "labels must be from 0 to 2; got 3"),
         ((FEATURES[:9], POSTERIOR, LABELS), {}, "same samples; got 9, 20 and 20"),
         ((FEATURES, POSTERIOR * 2, LABELS), {}, "must be probabilities"),
         ((FEATURES[:1], POSTERIOR[:1], LABELS[:1]), {}, "at least 2 samples"),
@@ -145,12 +145,12 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         ((FEATURES, POSTERIOR, LABELS), {"min_gain": NAN_}, "min_gain must be at least 0; got nan"),
         (
             (FEATURES, POSTERIOR, LABELS),
-            {"held_out": LABELS.numpy()},
+            {"validation_mask": LABELS.numpy()},
             "bool mask .*; got torch.int",
         ),
-        ((FEATURES, POSTERIOR, LABELS), {"held_out": 1.0}, "share between 0 and 1"),
-        ((FEATURES, POSTERIOR, LABELS), {"held_out": torch.ones(20)}, "bool mask"),
-        ((FEATURES, POSTERIOR, LABELS), {"held_out": LABELS > 5}, "samples to evaluate on"),
+        ((FEATURES, POSTERIOR, LABELS), {"validation_fraction": 1.0}, "between 0 and 1; got 1.0"),
+        ((FEATURES, POSTERIOR, LABELS), {"validation_mask": torch.ones(20)}, "bool mask"),
+        ((FEATURES, POSTERIOR, LABELS), {"validation_mask": LABELS > 5}, "samples to evaluate on"),
         ((FEATURES, POSTERIOR, LABELS), {"transition": torch.eye(4)}, r"\[3, 3\]"),
         ((FEATURES, POSTERIOR, LABELS), {"transition": torch.ones(3, 3)}, "with sum 1"),
     ],
@@ -160,7 +160,7 @@ def test_bad_arguments_get_a_sentence(arguments, options, sentence):
         ptd_ext.fit_learned_parts(*arguments, **options)
 
 
-@pytest.mark.parametrize("name", ["held_out", "transition"])
+@pytest.mark.parametrize("name", ["validation_mask", "transition"])
 def test_arguments_that_are_no_numbers(name):
     with pytest.raises(TypeError, match=f"{name} must be a tensor, an array or a list of numbers"):
         ptd_ext.fit_learned_parts(FEATURES, POSTERIOR, LABELS, **{name: "none"})
@@ -182,11 +182,13 @@ def test_mask_and_numbers_of_numpy():
     features, posterior, noisy, _, _ = varying_noise(200)
     mask = np.arange(200) % 10 == 0
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=held_out, n_parts=parts)
-        for held_out, parts in ((torch.from_numpy(mask), 2), (mask, np.int64(2)), (list(mask), 2))
+        ptd_ext.fit_learned_parts(features, posterior, noisy, validation_mask=each, n_parts=parts)
+        for each, parts in ((torch.from_numpy(mask), 2), (mask, np.int64(2)), (list(mask), 2))
     ]
     assert all(torch.equal(run.parts, runs[0].parts) for run in runs)
-    small = ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=np.float32(0.1))
+    small = ptd_ext.fit_learned_parts(
+        features, posterior, noisy, validation_fraction=np.float32(0.1)
+    )
     assert small.weights.isfinite().all()
 
 
@@ -206,7 +208,7 @@ def test_an_infinite_gain_keeps_the_start():
     features, posterior, noisy, _, _ = varying_noise(200)
     only = torch.arange(200) == 3
     runs = [
-        ptd_ext.fit_learned_parts(features, posterior, noisy, held_out=only, min_gain=least)
+        ptd_ext.fit_learned_parts(features, posterior, noisy, validation_mask=only, min_gain=least)
         for least in (0.0, torch.inf)
     ]
     assert not runs[0].kept_start
@@ -252,4 +254,4 @@ def test_principal_directions_of_wide_features():
     ("share", "count"), [(1e-9, 1), (0.1, 2), (0.5, 10), (0.97, 19), (1 - 1e-9, 19)]
 )
 def test_a_share_leaves_rows_to_fit_and_rows_to_evaluate_on(share, count):
-    assert _held_out(share, 20, new_generator(0)).sum() == count
+    assert _held_out(share, None, 20, new_generator(0)).sum() == count

@@ -26,8 +26,8 @@ def test_recovers_matrix_prior_rate_and_labels():
     rate = (clean != noisy).float().mean().item()
     assert abs(found.noise_rate - rate) < 0.03
     torch.testing.assert_close(found.class_prior, clean.bincount() / len(clean), rtol=0, atol=0.03)
-    assert (found.clean_probs.argmax(1) == clean).float().mean() > 0.85
-    torch.testing.assert_close(found.clean_probs.sum(1), torch.ones(len(clean)))
+    assert (found.posterior.argmax(1) == clean).float().mean() > 0.85
+    torch.testing.assert_close(found.posterior.sum(1), torch.ones(len(clean)))
     assert found.summary().noise_rate == pytest.approx(found.noise_rate, abs=1e-5)
 
 
@@ -57,7 +57,7 @@ def test_class_without_labels_is_told():
         (torch.zeros(1, 2), [0], {"n_classes": 2, "k": 1}, "less than the 1 samples; got 1"),
         (torch.zeros(9, 2), [0, 1, 1], {}, r"noisy_labels must be \[9\]"),
         (torch.full((9, 2), torch.nan), [0, 1, 1] * 3, {}, "features must be finite"),
-        (torch.zeros(9, 2), [0, 1, 2] * 3, {"n_classes": 2}, "labels must be 0 to 1; got 2"),
+        (torch.zeros(9, 2), [0, 1, 2] * 3, {"n_classes": 2}, "labels must be from 0 to 1; got 2"),
         (torch.zeros(9, 2), [0, 1, 2**40] * 3, {}, "n_classes must be at most 32,768"),
         (torch.zeros(9, 0), [0, 1, 2] * 3, {}, r"features must have at least one column; .*9, 0\]"),
         (
@@ -85,5 +85,5 @@ def test_two_classes():
     features = 0.3 * torch.randn(600, 4, generator=g) + 4 * torch.eye(2, 4)[clean]
     noisy = torch.where(torch.rand(600, generator=g) < 0.1, 1 - clean, clean)
     found = ptd_ext.neighbour_transition(features, noisy)
-    assert (found.clean_probs.argmax(1) == clean).float().mean() > 0.98
+    assert (found.posterior.argmax(1) == clean).float().mean() > 0.98
     assert abs(found.noise_rate - (noisy != clean).float().mean()) < 0.03

@@ -88,8 +88,8 @@ def test_labels():
         ([0, 0], None, "n_classes must be at least 2; got 1"),
         ([], None, "n_classes must be at least 2; got 0"),
         ([0, 1], 1.5, r"n_classes must be an integer >= 0; got 1\.5"),
-        ([0, 3], 3, "labels must be 0 to 2; got 3"),
-        ([-1, 3], 3, "labels must be 0 to 2; got -1"),
+        ([0, 3], 3, "labels must be from 0 to 2; got 3"),
+        ([-1, 3], 3, "labels must be from 0 to 2; got -1"),
     ],
 )
 def test_labels_that_are_rejected(labels, n_classes, message):

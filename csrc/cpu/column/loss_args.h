@@ -39,7 +39,7 @@ LossArgs<T> with_batch(LossArgs<T> args, const Batch<T>& batch) {
                                            int64_t classes) {
   const int64_t label = label_at(labels_of(labels), sample);
   raise_error(std::string(op) + ": noisy_labels[" + std::to_string(sample) + "] is " +
-              std::to_string(label) + "; labels must be 0 to " + std::to_string(classes - 1) +
+              std::to_string(label) + "; labels must be from 0 to " + std::to_string(classes - 1) +
               " or ignore_index.");
 }
 

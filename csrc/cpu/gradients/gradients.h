@@ -22,7 +22,7 @@ class GradientOutputs {
 
   // The largest number of ranges with partial sums of their own. Together these sums stay smaller
   // than the inputs, or below kSmall.
-  int64_t most_ranges() const {
+  int64_t max_ranges() const {
     constexpr int64_t kSmall = int64_t(1) << 18;  // numbers
     const int64_t c = batch_.classes, r = batch_.parts;
     const int64_t allowed = (batch_.samples * (c + r) + c * c * r) / 2;
@@ -108,7 +108,7 @@ FourTensors backward_ranges(const Tensor& logits, const Tensor& parts, const Opt
     });
   };
   const int64_t at_a_time = by_sign ? std::min(kSignSamples, batch.samples) : batch.samples;
-  const Ranges ranges(at_a_time, work, outputs.most_ranges());
+  const Ranges ranges(at_a_time, work, outputs.max_ranges());
   outputs.start(ranges.count());
   if (!by_sign) {
     run(ranges, 0, nullptr, nullptr);

@@ -9,7 +9,7 @@ namespace {
 
 // With more classes than this, matrix products are faster. With fewer, T(x) is computed in
 // registers, in less time than the calls of torch's operators take.
-constexpr int64_t kMostClassesInRegisters = 32;
+constexpr int64_t kMaxClassesInRegisters = 32;
 
 // A kernel of our own, because torch's bmm calls the BLAS library for each small matrix.
 struct CpuContraction {
@@ -65,7 +65,7 @@ std::tuple<Tensor, Tensor> forward(const Sizes& sizes, const Tensor& logits,
 std::tuple<Tensor, Tensor> noisy_posterior(Tensor logits, OptionalTensor weights, Tensor parts,
                                            OptionalTensor slack) {
   const Sizes sizes = check_batch("noisy_posterior", logits, weights, parts, slack);
-  if (!slack && sizes.classes > kMostClassesInRegisters) {
+  if (!slack && sizes.classes > kMaxClassesInRegisters) {
     return {Product(sizes, logits, weights, parts).forward(),
             empty({0}, parts.scalar_type(), logits)};
   }
@@ -98,7 +98,7 @@ FourTensors noisy_posterior_backward(Tensor grad, Tensor logits, OptionalTensor 
   const Sizes sizes = check_batch("noisy_posterior", logits, weights, parts, slack);
   check_noisy_posterior_backward(sizes, grad, parts, slack, saved_row_sum);
   const Needs needs{need_logits, need_weights, need_parts, need_slack};
-  if (!slack && (sizes.classes > kMostClassesInRegisters || needs.transition())) {
+  if (!slack && (sizes.classes > kMaxClassesInRegisters || needs.transition())) {
     return Product(sizes, logits, weights, parts).backward(grad, needs);
   }
   return parts.scalar_type() == ScalarType::Double

@@ -1,8 +1,8 @@
 // Selects the compiled variant of the CPU kernels that runs on this machine.
 //
 // The kernels are compiled once per instruction set and the choice is made here, at run time, so
-// that one wheel serves every machine of its architecture. PTD_HAVE_AVX2 and PTD_HAVE_AVX512 say
-// which variants the build contains; `portable` is always among them.
+// that one wheel serves every machine of its architecture. PTD_HAVE_AVX2 and PTD_HAVE_AVX512
+// define which variants the build contains; `portable` is always among them.
 #pragma once
 
 #include <cstdlib>
@@ -84,19 +84,18 @@ inline bool cpu_has(Isa isa) {
 }
 
 inline Isa choose_isa() {
-  const char* const asked = std::getenv("PTD_EXT_CPU_ISA");
-  const bool is_asked = asked != nullptr && *asked != '\0';
+  const char* const requested = std::getenv("PTD_EXT_CPU_ISA");
+  const bool is_requested = requested != nullptr && *requested != '\0';
   for (const Isa isa : {Isa::avx512, Isa::avx2, Isa::portable}) {
     const bool runs = isa_is_built(isa) && cpu_has(isa);
-    if (!is_asked && runs) return isa;
-    if (!is_asked || std::string(asked) != isa_name(isa)) continue;
+    if (!is_requested && runs) return isa;
+    if (!is_requested || std::string(requested) != isa_name(isa)) continue;
     if (runs) return isa;
-    throw std::runtime_error(std::string("PTD_EXT_CPU_ISA=") + asked + " cannot be used: " +
-                             (isa_is_built(isa) ? "this CPU" : "this build of ptd_ext") +
-                             " does not have it.");
+    throw std::runtime_error(std::string("PTD_EXT_CPU_ISA=") + requested + " is not supported by " +
+                             (isa_is_built(isa) ? "this CPU." : "this build of ptd_ext."));
   }
   throw std::runtime_error(std::string("PTD_EXT_CPU_ISA must be portable, avx2 or avx512, not '") +
-                           asked + "'.");
+                           requested + "'.");
 }
 
 // The variant is selected at the first call; later changes of the environment have no effect.

@@ -15,8 +15,8 @@ struct WeightProblem {
   const T* linear;  // [N, R]
   const T* start;   // [N, R] or nullptr
   T* weights;       // [N, R]
-  int64_t steps;
-  T tolerance;
+  int64_t max_iter;
+  T tol;
 };
 
 // One problem of simplex_least_squares: see csrc/simplex_least_squares.h.

@@ -1,5 +1,5 @@
 // simplex_least_squares on the CPU: the interior-point method that is derived in
-// ptd_ext/transition/_simplex_least_squares.py, with as many columns of Q side by side as a vector
+// ptd_ext/ops/_interior_point.py, with as many columns of Q side by side as a vector
 // has lanes. A strip is kLanes columns, [R] vectors; its matrices M_k = G + diag(Z_k / Q_k) are
 // inverted together. The unused lanes of the last strip repeat the last column, and sums leave them
 // out.
@@ -50,9 +50,9 @@ class InteriorPoint {
     read(problem.right);
     start();
     const T entries = T(parts_) * T(columns_);
-    for (int step = 0; step < kMostSteps; ++step) {
+    for (int step = 0; step < kMaxSteps; ++step) {
       const T gap = complementarity() / entries;
-      if (!(gap > T(kLeastGap)) || !linearise()) break;
+      if (!(gap > T(kMinGap)) || !linearise()) break;
 
       each([&](int64_t at, Vec<T>) { store(change_ + at, v(rows_, at) * v(signs_, at)); });
       Step ahead;
@@ -80,8 +80,8 @@ class InteriorPoint {
 
  private:
   static constexpr int64_t kVectors = 7;
-  static constexpr int kMostSteps = 60;
-  static constexpr double kLeastGap = 1e-22;  // mean of Q Z; below it rounding dominates
+  static constexpr int kMaxSteps = 60;
+  static constexpr double kMinGap = 1e-22;  // mean of Q Z; below it rounding dominates
   static constexpr double kStayInside = 0.995;
 
   struct Step {

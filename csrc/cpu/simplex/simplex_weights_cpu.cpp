@@ -23,8 +23,8 @@ WeightProblem<T> problem_of(const WeightProblems& all, const Tensor& weights, in
       .linear = data_of(all.linear) + rows,
       .start = all.start ? data_of(*all.start) + rows : nullptr,
       .weights = static_cast<T*>(weights.data_ptr()) + rows,
-      .steps = all.steps,
-      .tolerance = T(all.tolerance),
+      .max_iter = all.max_iter,
+      .tol = T(all.tol),
   };
 }
 
@@ -35,7 +35,7 @@ struct SimplexWeightsCpu {
     const int64_t batch = all.sizes.batch, rows = all.sizes.rows;
     const double parts = double(all.sizes.parts);
     // The rows of all problems form one sequence, so that threads divide them evenly.
-    const Ranges ranges(batch * rows, double(all.steps + 1) * parts * (parts + 15));
+    const Ranges ranges(batch * rows, double(all.max_iter + 1) * parts * (parts + 15));
     ranges.run([&](int64_t, int64_t begin, int64_t end) {
       Buffer scratch(Buffer::bytes_for<T>(table.simplex_weights_scratch(all.sizes.parts)));
       while (begin < end) {

@@ -102,7 +102,7 @@ PTD_INLINE void take_steps(const WeightProblem<T>& problem, WeightStrip<T>& s) {
   Pair<T> age{};                       // steps since the momentum was zero
   Pair<T> theta = pair(-T(INFINITY));  // of the step before: a good start for the next
   PairMask<T> moving = age == age;
-  for (int64_t step = 0; step < problem.steps && moving.any(); ++step) {
+  for (int64_t step = 0; step < problem.max_iter && moving.any(); ++step) {
     const Pair<T> beta = momentum(age);
     // Without momentum, image_before may be uninitialised.
     const PairMask<T> plain = age == Pair<T>{};
@@ -124,7 +124,7 @@ PTD_INLINE void take_steps(const WeightProblem<T>& problem, WeightStrip<T>& s) {
     });
 
     const PairMask<T> risen = rise > Pair<T>{};
-    const PairMask<T> stalled = risen | (moved <= pair(problem.tolerance * problem.tolerance));
+    const PairMask<T> stalled = risen | (moved <= pair(problem.tol * problem.tol));
     const PairMask<T> kept = risen | ~moving;
     if (kept.any()) {
       for (int64_t at = 0; at < parts * kStrip<T>; at += kStrip<T>) {

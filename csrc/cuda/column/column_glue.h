@@ -12,10 +12,11 @@ struct ColumnDevice {
   // The registers of a block must hold all classes of a sample.
   static void check(const char* op, const Tensor& logits) {
     const bool is_double = logits.scalar_type() == ScalarType::Double;
-    const int64_t most = is_double ? kMostClasses<double> : kMostClasses<float>;
-    if (logits.size(1) <= most) return;
-    raise_error(std::string(op) + ": a GPU takes at most " + std::to_string(most) + " classes of " +
-                dtype_text(logits.scalar_type()) + "; got " + std::to_string(logits.size(1)) + ".");
+    const int64_t max_classes = is_double ? kMaxClasses<double> : kMaxClasses<float>;
+    if (logits.size(1) <= max_classes) return;
+    raise_error(std::string(op) + ": logits must have at most " + std::to_string(max_classes) +
+                " classes of " + dtype_text(logits.scalar_type()) + " on a GPU; got " +
+                std::to_string(logits.size(1)) + ".");
   }
 
   // With slack the row sums are saved. Without slack nothing is: computing the column again is

@@ -6,9 +6,10 @@
 
 namespace ptd {
 
-// The most classes that the kernels take: the registers of a block hold all classes of a sample.
+// The maximum number of classes of the kernels: the registers of a block hold all classes of a
+// sample.
 template <class T>
-constexpr int64_t kMostClasses = int64_t(kBlockPerSampleThreads) * kBlockPerSampleItems<T>;
+constexpr int64_t kMaxClasses = int64_t(kBlockPerSampleThreads) * kBlockPerSampleItems<T>;
 
 // The mapping of samples to threads. It depends on the sizes and the device alone, so that sums are
 // reproducible on a device.
@@ -39,8 +40,9 @@ struct ColumnPlan {
     }
     const DeviceProperties& device = device_properties();
     const unsigned threads = whole_warps(ceil_div(classes, kBlockPerSampleItems<T>));
-    const int64_t most = int64_t(device.multiprocessors) * (device.threads / int(threads));
-    return {kBlockPerSample, dim3(blocks_for(samples < most ? samples : most, 1)), threads, 0, 0};
+    const int64_t resident = int64_t(device.multiprocessors) * (device.threads / int(threads));
+    return {kBlockPerSample, dim3(blocks_for(samples < resident ? samples : resident, 1)), threads,
+            0, 0};
   }
 
   int64_t blocks() const { return int64_t(grid.x) * grid.y; }

@@ -12,7 +12,7 @@ namespace ptd {
 
 struct DeviceProperties {
   int multiprocessors;
-  int threads;  // the most that a multiprocessor keeps resident
+  int threads;  // maximum number resident on a multiprocessor
   int shared;   // bytes of shared memory of a multiprocessor
 };
 
@@ -59,10 +59,10 @@ inline unsigned blocks_for(int64_t items, int64_t per_block) {
   return static_cast<unsigned>(items > 0 ? ceil_div(items, per_block) : 1);
 }
 
-// The threads of a power of two of warps: at least `threads`, but at most `most`.
-inline unsigned whole_warps(int64_t threads, int most = 1024) {
+// The threads of a power of two of warps: at least `threads`, but at most `max_threads`.
+inline unsigned whole_warps(int64_t threads, int max_threads = 1024) {
   unsigned count = 32;
-  while (int(count) < most && int64_t(count) < threads) count *= 2;
+  while (int(count) < max_threads && int64_t(count) < threads) count *= 2;
   return count;
 }
 

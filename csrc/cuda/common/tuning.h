@@ -50,8 +50,8 @@ constexpr int kGradientSamples = 16 / int(sizeof(T));  // of a group of lanes at
 constexpr int kGradientStagedParts = 32;               // weights staged at a time
 constexpr int kGradientBlocksPerMultiprocessor = 8;    // target
 constexpr int kGradientWeightBlocks = 256;             // of a chunk, at most
-constexpr int64_t kGradientChunk = 128;                // fewest samples of a chunk
-constexpr int64_t kGradientScratch = 1 << 22;          // most partial sums, in numbers
+constexpr int64_t kGradientChunk = 128;                // minimum samples per chunk
+constexpr int64_t kGradientScratch = 1 << 22;          // maximum number of partial sums
 constexpr int kGradientColumns = 8;                    // of a partial sum over matrix entries
 
 // simplex/: simplex_projection, project_transition and simplex_weights.

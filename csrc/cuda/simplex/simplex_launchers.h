@@ -5,7 +5,7 @@
 
 namespace ptd {
 
-// See csrc/simplex_weights.h; R is at most kMostParts.
+// See csrc/simplex_weights.h; R is at most kMaxParts.
 template <class T>
 struct WeightArgs {
   const T* contraction;  // [B, R, R]
@@ -16,8 +16,8 @@ struct WeightArgs {
   T* weights;            // [B, N, R]
   int64_t batch, rows;   // B, N
   int parts;             // R
-  int64_t steps;
-  T tolerance;
+  int64_t max_iter;
+  T tol;
 };
 
 #ifndef __CUDACC_RTC__

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kWeightThreads, resident_blocks<T>(kWeightBloc
     age[s] = 0;
     moving[s] = true;
   }
-  for (int64_t k = 0; k < args.steps && any_moving; ++k) {
+  for (int64_t k = 0; k < args.max_iter && any_moving; ++k) {
     T c[kRows], c_image[kRows];
 #pragma unroll
     for (int s = 0; s < kRows; ++s) c[s] = inside ? ahead[s] : -infinity<T>();
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kWeightThreads, resident_blocks<T>(kWeightBloc
 #pragma unroll
     for (int s = 0; s < kRows; ++s) {
       const bool risen = found[s] > T(0), taken = !risen && moving[s];
-      const bool stalled = risen || found[kRows + s] <= args.tolerance * args.tolerance;
+      const bool stalled = risen || found[kRows + s] <= args.tol * args.tol;
       moving[s] = moving[s] && !(stalled && age[s] == 0);
       age[s] = stalled ? 0 : age[s] + 1;
       any_moving = any_moving || moving[s];

@@ -7,7 +7,7 @@
 namespace ptd {
 namespace {
 
-static_assert(kMostParts <= kWeightThreads);
+static_assert(kMaxParts <= kWeightThreads);
 
 struct SimplexWeightsCuda {
   template <class T>
@@ -22,8 +22,8 @@ struct SimplexWeightsCuda {
         .batch = problems.sizes.batch,
         .rows = problems.sizes.rows,
         .parts = static_cast<int>(problems.sizes.parts),
-        .steps = problems.steps,
-        .tolerance = static_cast<T>(problems.tolerance),
+        .max_iter = problems.max_iter,
+        .tol = static_cast<T>(problems.tol),
     };
     const OnDevice device(weights);
     check_launch("simplex_weights", launch_simplex_weights(args, device.stream()));

@@ -2,6 +2,6 @@
 
 To add a method, write its stages as subclasses of :class:`ptd_ext.engine.stage.stage.Stage` and
 add an entry to `registry.METHODS`. Nothing else changes: listings, help, docs, presets, checks and
-`ptd-ext reproduce` read the entry. Stages import `base`, other stages, and of `engine.training`
-only what has no stages (`state`, `optim`); the trainer imports them.
+`ptd-ext reproduce` read the entry. Stages import from `engine.stage` and from other methods,
+never from `engine.training`; the trainer imports them.
 """

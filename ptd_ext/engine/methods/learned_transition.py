@@ -14,7 +14,7 @@ from ptd_ext.engine.rows.training_data import TrainingData
 from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.stage.optim import Schedule
 from ptd_ext.engine.stage.stage import Batch, Stage, StageContext
-from ptd_ext.engine.stage.state import TransitionEstimate
+from ptd_ext.engine.stage.state import SampleTransitions
 from ptd_ext.ops.functional import noisy_posterior
 from ptd_ext.transition.barrier import ClassBarrier, class_prior_of
 from ptd_ext.transition.count_start import count_start
@@ -36,10 +36,10 @@ class TrainWithEstimator(TrainWithTransition):
 
     def begin(self, context: StageContext) -> None:
         """Estimate the matrix, unless it was estimated before a resume."""
-        if context.outputs.transition is None:
+        if context.outputs.estimate is None:
             found = _estimated(context, self.estimator)
             matrix, prior = found.transition, found.class_prior
-            store_estimate(context, TransitionEstimate.one_matrix(matrix, prior, context.data))
+            store_estimate(context, SampleTransitions.one_matrix(matrix, prior, context.data))
         super().begin(context)
 
 
@@ -89,7 +89,7 @@ class EMCounts(Stage):
         outputs, s = context.outputs, self.settings
         error = 1 - context.best.scores.validation_accuracy / 100
         start = count_start(
-            outputs.posterior,
+            outputs.pred_probs,
             context.data.train_labels,
             error,
             hold_error=s.count_rate == "validation",
@@ -116,7 +116,7 @@ class EMCounts(Stage):
     def finish(self, context: StageContext) -> None:
         """Store T as the only part of all samples."""
         matrix, prior = self.em.transition, self.em.joint.sum(1)
-        store_estimate(context, TransitionEstimate.one_matrix(matrix, prior, context.data))
+        store_estimate(context, SampleTransitions.one_matrix(matrix, prior, context.data))
 
     @torch.no_grad()
     def figures(self) -> dict[str, float]:
@@ -153,7 +153,7 @@ class TrainWithLearnedParts(TrainWithTransition):
         found = super().losses(batch, logits)
         return [loss + self.barrier(z) for loss, z in zip(found, logits, strict=True)]
 
-    def _learned(self, context: StageContext) -> TransitionEstimate:
+    def _learned(self, context: StageContext) -> SampleTransitions:
         """Learn parts, gate and weights; the validation samples, not trained on, are held out."""
         s, network, data = self.settings, context.networks[0], context.data
         context.outputs.feature_network = copy.deepcopy(network.state_dict())
@@ -167,7 +167,7 @@ class TrainWithLearnedParts(TrainWithTransition):
             transition=context.outputs.estimated().parts[0],
             n_parts=s.n_parts,
             n_components=s.gate_components,
-            held_out=torch.arange(size + len(held_out.logits)) >= size,
+            validation_mask=torch.arange(size + len(held_out.logits)) >= size,
             min_gain=s.min_gain,
             random_state=s.seed,
         )
@@ -176,7 +176,7 @@ class TrainWithLearnedParts(TrainWithTransition):
             f"{what}: held-out noisy labels gain {fit.gain:.4f} ± {fit.gain_error:.4f} nats each"
         )
         gate = {f"gate_{name}": tensor for name, tensor in fit.gate.tensors().items()}
-        return TransitionEstimate(
+        return SampleTransitions(
             fit.weights[:size], fit.weights[size:], fit.parts, class_prior=fit.class_prior, **gate
         )
 

@@ -38,28 +38,28 @@ class CrossEntropy(Stage):
 class WarmUp(CrossEntropy):
     """Cross entropy for a few epochs; P(given label | x) is averaged over the last of them."""
 
-    posterior: Tensor  # [N, C], summed up epoch by epoch
+    pred_probs: Tensor  # [N, C], summed up epoch by epoch
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, "warm up")
         self.epochs = settings.warm_up_epochs
-        self.averaged = min(settings.posterior_epochs, self.epochs)
+        self.averaged = min(settings.pred_probs_epochs, self.epochs)
 
     def begin(self, context: StageContext) -> None:
-        """Allocate the sum of posteriors."""
+        """Allocate the sum of P(given label | x)."""
         super().begin(context)
         shape = (context.data.train_size, context.data.n_classes)
-        self.register_buffer("posterior", torch.zeros(shape))
+        self.register_buffer("pred_probs", torch.zeros(shape))
 
     def end_epoch(self, context: StageContext, epoch: int) -> None:
-        """Add the posteriors of the training samples."""
+        """Add P(given label | x) of the training samples."""
         if epoch >= self.epochs - self.averaged:
             logits = context.predict(context.networks[0], "train").logits
-            self.posterior += logits.softmax(-1) / self.averaged
+            self.pred_probs += logits.softmax(-1) / self.averaged
 
     def finish(self, context: StageContext) -> None:
-        """Store the posterior and the accuracy."""
-        context.outputs.posterior = self.posterior
+        """Store P(given label | x) and the accuracy."""
+        context.outputs.pred_probs = self.pred_probs
         share = context.best.scores.validation_accuracy / 100
         context.outputs.warm_up_accuracy = torch.tensor(share, device=context.device)
 
@@ -81,7 +81,7 @@ class TrainWithTransition(Stage):
 
     def begin(self, context: StageContext) -> None:
         """Estimate T(x), unless an earlier stage, or this one before a resume, has done so."""
-        if context.outputs.transition is None:
+        if context.outputs.estimate is None:
             store_estimate(context, estimate_transition(context, self.settings))
         transition = context.outputs.estimated()
         self.register_buffer("weights", transition.weights, persistent=False)

@@ -9,7 +9,7 @@ import torch
 
 from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.stage.stage import StageContext
-from ptd_ext.engine.stage.state import TransitionEstimate
+from ptd_ext.engine.stage.state import SampleTransitions
 from ptd_ext.nmf.estimator import SimplexNMF
 from ptd_ext.transition.anchors import find_anchors
 from ptd_ext.transition.estimate import EstimatedTransition
@@ -22,39 +22,39 @@ def anchor_options(settings: Settings) -> dict[str, Any]:
     return {"rule": settings.anchor_rule, "band": band, "count": settings.anchor_count}
 
 
-def estimate_transition(context: StageContext, settings: Settings) -> TransitionEstimate:
+def estimate_transition(context: StageContext, settings: Settings) -> SampleTransitions:
     """Estimate T(x): weights of training and validation samples, their basis, and the parts."""
-    posterior, network = context.outputs.posterior, context.networks[0]
-    assert posterior is not None  # from the warm-up
+    pred_probs, network = context.outputs.pred_probs, context.networks[0]
+    assert pred_probs is not None  # from the warm-up
     if settings.n_parts == 1:
-        weights = posterior.new_ones(len(posterior), 1)
-        validation_weights = posterior.new_ones(len(context.data.validation), 1)
+        weights = pred_probs.new_ones(len(pred_probs), 1)
+        validation_weights = pred_probs.new_ones(len(context.data.validation), 1)
         basis = None
     else:
         context.outputs.feature_network = copy.deepcopy(network.state_dict())
         features = context.predict(network, "train", features=True).features
         held_out = context.predict(network, "validation", features=True).features
         nmf = SimplexNMF(
-            settings.n_parts, max_iter=settings.nmf_iterations, random_state=settings.seed
+            settings.n_parts, max_iter=settings.nmf_max_iter, random_state=settings.seed
         )
         weights = nmf.fit_transform(features)
         if nmf.interrupted_:
             raise KeyboardInterrupt
         validation_weights = nmf.transform(held_out)
         basis = torch.as_tensor(nmf.components_)
-    anchors = find_anchors(posterior, **anchor_options(settings))
-    fit = fit_part_transitions(weights, posterior, anchors, ridge=settings.ridge)
+    anchors = find_anchors(pred_probs, **anchor_options(settings))
+    fit = fit_part_transitions(weights, pred_probs, anchors, ridge=settings.ridge)
     counts, right = anchors.counts, context.observer.anchor_accuracy(anchors.ids)
     correct = "" if right is None else f", {right:.0%} of them correct"
     context.log.info(f"anchors: {min(counts)} to {max(counts)} per class{correct}")
-    parts = fit.parts.to(posterior.dtype)
-    return TransitionEstimate(weights, validation_weights, parts, basis)
+    parts = fit.parts.to(pred_probs.dtype)
+    return SampleTransitions(weights, validation_weights, parts, basis)
 
 
-def store_estimate(context: StageContext, estimate: TransitionEstimate) -> None:
+def store_estimate(context: StageContext, estimate: SampleTransitions) -> None:
     """Store the first rank's estimate; print its noise rate, how T(x) varies, and caveats."""
     context.ranks.from_first(estimate.tensors())
-    context.outputs.transition = estimate
+    context.outputs.estimate = estimate
     labels, prior = context.data.train_labels, estimate.class_prior
     if prior is None:
         # Anchors do not estimate the class prior; the shares of the noisy labels approximate it.

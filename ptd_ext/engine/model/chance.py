@@ -42,14 +42,14 @@ def chance_warning(
     )
 
 
-def log_likelihood(probabilities: Tensor, codes: Tensor) -> Tensor:
+def log_likelihood(pred_probs: Tensor, codes: Tensor) -> Tensor:
     """The logarithm of the probability of each label, finite also where it is ruled out, [M].
 
     Args:
-        probabilities: P(given label | x), [M, C].
+        pred_probs: P(given label | x), [M, C].
         codes: class indices of the given labels, [M].
     """
-    return probabilities.gather(1, codes[:, None])[:, 0].clamp(min=_SMALLEST).log()
+    return pred_probs.gather(1, codes[:, None])[:, 0].clamp(min=_SMALLEST).log()
 
 
 def beats_chance_on_few_rows(inputs: Tensor, codes: Tensor, predicted: Tensor) -> bool:

@@ -135,7 +135,7 @@ def _trained(
 
 @torch.no_grad()
 def _result(trainer: Trainer) -> _Trained:
-    settings, data, t = trainer.settings, trainer.data, trainer.outputs.transition
+    settings, data, t = trainer.settings, trainer.data, trainer.outputs.estimate
     network = trainer.network_of(trainer.best.network)
     part_transition = features = None
     logits = trainer.predict(network, "validation").logits

@@ -16,8 +16,8 @@ from ptd_ext.utils.bounded_files import shortened
 
 # NumPy's string type pads every row to the longest: with one label of ten million characters, each
 # of the others would take 40 MB. Longer strings stay Python objects.
-_MOST_CHARACTERS = 32
-_MOST_SHOWN = 400  # characters of classes in an error message
+_MAX_CHARACTERS = 32
+_MAX_SHOWN = 400  # characters of classes in an error message
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def encode_labels(
     found = _distinct(values) if classes is None else _as_array(list(classes), "classes")
     index = {label: position for position, label in enumerate(found.tolist())}
     if len(index) != len(found):
-        got = shortened(found.tolist(), _MOST_SHOWN)
+        got = shortened(found.tolist(), _MAX_SHOWN)
         raise ValueError(f"classes must be different from each other; got {got}.")
     codes = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values.tolist()):
@@ -136,7 +136,7 @@ def array_of(values: Sequence[Any]) -> NDArray[Any]:
 def _fit_numpy_strings(strings: Sequence[Any]) -> bool:
     """False for a string that is too long, or that ends in NUL characters, which NumPy cuts off."""
     end = "\0" if isinstance(strings[0], str) else b"\0"
-    return all(len(text) <= _MOST_CHARACTERS and not text.endswith(end) for text in strings)
+    return all(len(text) <= _MAX_CHARACTERS and not text.endswith(end) for text in strings)
 
 
 def is_missing(value: Any) -> bool:

@@ -21,7 +21,7 @@ def validation_share(rows: int) -> float:
 
 def hold_out(
     labels: Tensor,
-    share: float | None,
+    validation_fraction: float | None,
     seed: int,
     *,
     by_class: bool = True,
@@ -31,7 +31,7 @@ def hold_out(
 
     Args:
         labels: class indices, [N].
-        share: the share to hold out; None for :func:`validation_share`.
+        validation_fraction: the share to hold out; None for :func:`validation_share`.
         seed: the seed of the choice.
         by_class: hold out the share of each class, which keeps a row to train on; if no class has a
             second row, the first row is in both parts. Otherwise the share of all rows, as the
@@ -41,10 +41,10 @@ def hold_out(
     generator = torch.Generator().manual_seed(seed)
     if not by_class:
         order = torch.randperm(len(labels), generator=generator)[:limit]
-        share = validation_share(len(order)) if share is None else share
+        share = validation_share(len(order)) if validation_fraction is None else validation_fraction
         held = max(1, round(share * len(order)))
         return order[held:].sort().values, order[:held].sort().values
-    share = validation_share(len(labels)) if share is None else share
+    share = validation_share(len(labels)) if validation_fraction is None else validation_fraction
     held_out = []
     for label in range(int(labels.max()) + 1):
         rows = (labels == label).nonzero()[:, 0]

@@ -1,1 +1,1 @@
-"""Settings: their fields, presets, flags and TOML files."""
+"""Settings of training, and schedules."""

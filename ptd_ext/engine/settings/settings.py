@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ptd_ext.engine.networks.registry import NETWORKS
 from ptd_ext.engine.settings.setting import Setting, setting
-from ptd_ext.transition.barrier import class_prior_of
+from ptd_ext.transition.anchors import BAND, COUNT
+from ptd_ext.transition.barrier import BARRIER, PRIOR_WEIGHT, class_prior_of
+from ptd_ext.transition.em import BASE_SHARE
 from ptd_ext.transition.estimators import AFTER_WARM_UP
 from ptd_ext.transition.fit import RIDGE
+from ptd_ext.transition.learned_parts import MIN_GAIN, N_COMPONENTS, N_PARTS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +46,10 @@ def _check_band(band: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of training, with the names that flags and configuration files use."""
+    """The settings of training, with the names that flags and configuration files use.
+
+    TOML has no null: 0 or "unknown" stands where a function has None.
+    """
 
     rate: float = _data(-1.0, "assumed noise rate; -1: unknown", minimum=0, below=1, otherwise=-1)
     seed: int = _data(
@@ -82,12 +88,12 @@ class Settings:
     )
 
     n_parts: int = _transition(
-        10, "number of parts R; 1 for methods with one matrix", minimum=1, maximum=MAX_PARTS
+        N_PARTS, "number of parts R; 1 for methods with one matrix", minimum=1, maximum=MAX_PARTS
     )
     warm_up_epochs: int = _transition(
         10, "epochs of cross entropy, to learn P(given label | x)", minimum=1
     )
-    posterior_epochs: int = _transition(
+    pred_probs_epochs: int = _transition(
         3, "number of last warm-up epochs whose posteriors are averaged", minimum=1
     )
     anchor_rule: str = _transition(
@@ -95,17 +101,16 @@ class Settings:
         "rule that selects anchors, as in ptd_ext.find_anchors",
         ("band", "percentile", "argmax"),
     )
-    anchor_band: tuple[float, ...] = _transition(
-        (97.0, 99.0), "percentiles of the band", rule=_check_band
-    )
-    anchor_count: int = _transition(1000, "maximum number of anchors per class", minimum=1)
+    anchor_band: tuple[float, ...] = _transition(BAND, "percentiles of the band", rule=_check_band)
+    anchor_count: int = _transition(COUNT, "maximum number of anchors per class", minimum=1)
     ridge: float = _transition(
         RIDGE,
         "shrinkage in Eq. 4 towards the class-dependent row, per anchor: without it, parts fit "
         "anchors of other classes",
         minimum=0,
     )
-    nmf_iterations: int = _transition(
+    # Half of SimplexNMF's default: the published results were computed with 100.
+    nmf_max_iter: int = _transition(
         100, "maximum number of iterations of the factorisation", minimum=1
     )
     start: str = _transition(
@@ -134,10 +139,10 @@ class Settings:
         rule=class_prior_of,
     )
     barrier: float = _transition(
-        1.0, "EM: weight of the term that keeps classes alive if the prior is unknown", minimum=0
+        BARRIER, "EM: weight of the penalty on vanishing classes if the prior is unknown", minimum=0
     )
     prior_weight: float = _transition(
-        0.3, "EM: weight of the divergence from a known prior", minimum=0
+        PRIOR_WEIGHT, "EM: weight of the divergence from a known prior", minimum=0
     )
     count_base: str = _transition(
         "anchors",
@@ -152,17 +157,19 @@ class Settings:
         ("between", "validation"),
     )
     count_base_share: float = _transition(
-        0.4, "EM: share of count_base in the off-diagonal of T", minimum=0, maximum=1
+        BASE_SHARE, "EM: share of count_base in the off-diagonal of T", minimum=0, maximum=1
     )
     count_window: int = _transition(
         0, "EM: samples in the window of counts; 0: min(N/4, 50·C²)", minimum=0
     )
     hold_diagonal: bool = _transition(True, "EM: hold the noise rate while the network learns")
     gate_components: int = _transition(
-        64, "learned parts: principal components of the gate", minimum=1
+        N_COMPONENTS, "learned parts: principal components of the gate", minimum=1
     )
     min_gain: float = _transition(
-        0.0, "learned parts: minimum gain in held-out likelihood, in standard errors", minimum=0
+        MIN_GAIN,
+        "learned parts: minimum gain in held-out log-likelihood, in standard errors",
+        minimum=0,
     )
     learned_epochs: float = _transition(
         2 / 3, "learned parts: length of the last stage as a share of epochs", above=0

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.utils.distributed import Ranks
 
-_ROWS, _NUMBERS = 1000, 1 << 24  # the most in a batch: it fills the machine in little memory
+_ROWS, _NUMBERS = (
+    1000,
+    1 << 24,
+)  # maximum batch size: large enough to use all cores, small enough for memory
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ptd_ext.transition.gate import LinearGate
 
 
 @dataclass
-class TransitionEstimate:
+class SampleTransitions:
     """T(x) = Σⱼ hⱼ(x)Pʲ + ΔT for the samples of the training and the validation split."""
 
     weights: Tensor  # h(x) of the training samples, [N, R]
@@ -42,7 +42,7 @@ class TransitionEstimate:
     @classmethod
     def one_matrix(
         cls, transition: Tensor, class_prior: Tensor, data: TrainingData
-    ) -> TransitionEstimate:
+    ) -> SampleTransitions:
         """Make the estimate of one matrix T [C, C]: a single part with weight 1 for all samples."""
         train, held_out = (
             transition.new_ones(len(labels), 1)
@@ -60,8 +60,8 @@ class TransitionEstimate:
 class StageOutputs:
     """Results that finished stages leave to later ones."""
 
-    posterior: Tensor | None = None  # P(noisy label | x) of the training samples, [N, C]
-    transition: TransitionEstimate | None = None
+    pred_probs: Tensor | None = None  # P(given label | x) of the training samples, [N, C]
+    estimate: SampleTransitions | None = None
     soft_labels: Tensor | None = None  # labels of the training samples that Joint learned, [N, C]
     noise_rate: Tensor | None = None  # held while a matrix is estimated by counts, []
     count_base: Tensor | None = None  # off-diagonals that the counts start from, [C, C]
@@ -70,17 +70,17 @@ class StageOutputs:
     # The share of validation labels that the warmed-up network predicts, [].
     warm_up_accuracy: Tensor | None = None
 
-    def estimated(self) -> TransitionEstimate:
+    def estimated(self) -> SampleTransitions:
         """The estimate of T(x), once a stage has made it."""
-        assert self.transition is not None
-        return self.transition
+        assert self.estimate is not None
+        return self.estimate
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> StageOutputs:
         """The inverse of :func:`to_state`."""
-        transition = state.get("transition")
-        estimate = None if transition is None else TransitionEstimate(**transition)
-        return cls(**{**state, "transition": estimate})
+        tensors = state.get("estimate")
+        estimate = None if tensors is None else SampleTransitions(**tensors)
+        return cls(**{**state, "estimate": estimate})
 
 
 @dataclass(frozen=True)

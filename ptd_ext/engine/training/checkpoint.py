@@ -16,7 +16,7 @@ from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import reading
 
-_FORMAT = 4
+_FORMAT = 5
 _MARK = b"\nptd_ext sha256 "
 _INSTEAD = "Restore a copy of it, or delete it to start again."
 

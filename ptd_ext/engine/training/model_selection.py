@@ -21,7 +21,7 @@ def validate(context: StageContext, stage: Stage, epoch: int) -> tuple[Scores, n
 
     What the observer finds is only reported.
     """
-    data, transition = context.data, context.outputs.transition
+    data, transition = context.data, context.outputs.estimate
     weights = None if transition is None else transition.validation_weights
     found: list[tuple[Scores, nn.Module]] = []
     for network in context.networks:

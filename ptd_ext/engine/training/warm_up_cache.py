@@ -15,7 +15,7 @@ from ptd_ext.utils.atomic_files import remove_leftovers
 
 # Settings of the main stage, on which a warm-up does not depend, and those of the warm-up.
 _MAIN = {"method", "epochs"}
-_WARM_UP = {"warm_up_epochs", "posterior_epochs"}
+_WARM_UP = {"warm_up_epochs", "pred_probs_epochs"}
 
 
 class CachedWarmUp(NamedTuple):

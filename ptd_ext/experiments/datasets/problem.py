@@ -123,7 +123,7 @@ def load_problem(settings: ExperimentSettings) -> Problem:
     own = dataset.test_given is not None
     train, held_out = hold_out(
         labels,
-        settings.validation or None,
+        settings.validation_fraction or None,
         settings.seed,
         by_class=own and not settings.data_limit,
         limit=settings.data_limit or None,

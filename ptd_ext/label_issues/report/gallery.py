@@ -64,9 +64,9 @@ def make_gallery(
     found: LabelIssues,
     names: Sequence[str],
     show: Callable[[int], Sample] | None,
-    most_samples: int,
+    max_samples: int,
 ) -> Gallery:
-    """Show flagged samples, then others for which another label is likelier, up to `most_samples`.
+    """Show flagged samples, then others for which another label is likelier, up to `max_samples`.
 
     If no sample is flagged, the gallery is empty: mere doubts would look like findings.
     """
@@ -77,7 +77,7 @@ def make_gallery(
     order = np.lexsort((chosen, quality[chosen], ~flags[chosen]))
     ids, room = found.id_strings(), _MAX_PICTURE_BYTES
     samples = []
-    for index in chosen[order][:most_samples].tolist():
+    for index in chosen[order][:max_samples].tolist():
         content = {} if show is None else _content(show(index), room)
         sample = ShownSample(
             ids[index],

@@ -25,7 +25,7 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Transition:
+class ShownMatrix:
     """The mean T as a table of numbers, a picture, or a list of its largest entries."""
 
     cells: list[list[tuple[str, int]]] | None  # [C][C], percentage and colour level
@@ -54,7 +54,7 @@ class Parts:
     pictures: bool
 
 
-def show_transition(transition: np.ndarray, names: list[str]) -> Transition:
+def show_transition(transition: np.ndarray, names: list[str]) -> ShownMatrix:
     """Numbers for up to 20 classes; beyond, the largest confusions and, up to 100, a picture."""
     classes = len(names)
     if classes <= _MAX_CLASSES_AS_TABLE:
@@ -63,13 +63,13 @@ def show_transition(transition: np.ndarray, names: list[str]) -> Transition:
             [(_entry(value), int(level)) for value, level in zip(*row, strict=True)]
             for row in zip(transition, levels, strict=True)
         ]
-        return Transition(cells, None, [])
+        return ShownMatrix(cells, None, [])
     picture = None
     if classes <= _MAX_CLASSES_AS_PICTURE:
         picture = data_url(heat_picture(np.sqrt(np.clip(transition, 0, 1))))
     wrong = transition.copy()
     np.fill_diagonal(wrong, 0)
-    return Transition(None, picture, _largest(wrong, names, _MAX_CONFUSIONS))
+    return ShownMatrix(None, picture, _largest(wrong, names, _MAX_CONFUSIONS))
 
 
 def show_parts(

@@ -33,7 +33,7 @@ def write_report(
     *,
     title: str = "Label issues",
     sample: Callable[[int], Sample] | None = None,
-    most_samples: int = 500,
+    max_samples: int = 500,
 ) -> Path:
     """Write a page to review labels that are probably wrong.
 
@@ -47,9 +47,9 @@ def write_report(
     The arguments are those of :meth:`ptd_ext.LabelIssues.report`. Pictures take at most 24 MB; the
     page names those that are omitted.
     """
-    if most_samples < 0:
-        raise ValueError(f"most_samples must be at least 0; got {most_samples}.")
-    page = _render(found, title, sample or found.sample, most_samples)
+    if max_samples < 0:
+        raise ValueError(f"max_samples must be at least 0; got {max_samples}.")
+    page = _render(found, title, sample or found.sample, max_samples)
     path = Path(path)
     # A string of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
     with atomic_file(path) as temporary:
@@ -58,7 +58,7 @@ def write_report(
 
 
 def _render(
-    found: LabelIssues, title: str, sample: Callable[[int], Sample] | None, most_samples: int
+    found: LabelIssues, title: str, sample: Callable[[int], Sample] | None, max_samples: int
 ) -> str:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -80,7 +80,7 @@ def _render(
     scripts = [_asset(name) for name in _SCRIPTS]
     style = _asset(_STYLE)
     names = [str(label) for label in found.classes.tolist()]
-    gallery = make_gallery(found, names, sample, most_samples)
+    gallery = make_gallery(found, names, sample, max_samples)
     payload = {
         "digest": gallery.digest,
         "classes": names,

@@ -50,18 +50,18 @@ def judge_predictions(
                 f"{name} must be a dense matrix; got a sparse one. Reduce features first, such as "
                 "by scikit-learn's TruncatedSVD, or give them as X."
             )
-    probabilities = None if pred_probs is None else as_probabilities(pred_probs)
-    if classes is None and probabilities is not None:
-        labels = labels_by_column(y, pred_probs, probabilities.shape[1])
+    checked = None if pred_probs is None else as_probabilities(pred_probs)
+    if classes is None and checked is not None:
+        labels = labels_by_column(y, pred_probs, checked.shape[1])
     else:
         check_order(classes, pred_probs)
         labels = encode_labels(y, classes)
     ids = None if ids is None else as_ids(ids, len(labels.codes))
-    _check_sizes(labels, probabilities, features)
+    _check_sizes(labels, checked, features)
     codes = torch.from_numpy(labels.codes)
     embeddings = None if features is None else as_rows(features, "features", "D").float()
-    if probabilities is not None:
-        evidence = _from_probabilities(probabilities, embeddings, codes, random_state)
+    if checked is not None:
+        evidence = _from_probabilities(checked, embeddings, codes, random_state)
     else:
         assert embeddings is not None
         evidence = _from_neighbours(embeddings, codes, len(labels.classes))
@@ -70,31 +70,31 @@ def judge_predictions(
 
 
 def _from_probabilities(
-    probabilities: Tensor, features: Tensor | None, codes: Tensor, random_state: int
+    pred_probs: Tensor, features: Tensor | None, codes: Tensor, random_state: int
 ) -> _Evidence:
     """T by confident counts, and with features T(x) by likelihood, which starts from that T."""
-    right = (probabilities.argmax(1) == codes).double().mean().item()
-    likelihood = log_likelihood(probabilities, codes)
+    right = (pred_probs.argmax(1) == codes).double().mean().item()
+    likelihood = log_likelihood(pred_probs, codes)
     warning = chance_warning("The model", right, codes, codes, likelihood) or ""
     facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
-    start = confident_transition(probabilities, codes).transition
-    clean = invert_posterior(probabilities, None, start)
+    start = confident_transition(pred_probs, codes).transition
+    clean_probs = invert_posterior(pred_probs, None, start)
     parts, weights = start[None], None
     if features is not None and not warning:
         learned = fit_learned_parts(
-            features, clean, codes, transition=start, random_state=random_state
+            features, clean_probs, codes, transition=start, random_state=random_state
         )
         facts["T(x)"] = str(learned.summary()).partition("\n")[0]
         if not learned.kept_start:
             parts, weights = learned.parts.double(), learned.weights.double()
-            clean = invert_posterior(probabilities, weights, parts)
+            clean_probs = invert_posterior(pred_probs, weights, parts)
     matrices = parts[0] if weights is None else parts
-    posterior = clean_posterior(clean.clamp(min=_SMALLEST).log(), codes, weights, matrices)
+    posterior = clean_posterior(clean_probs.clamp(min=_SMALLEST).log(), codes, weights, matrices)
     # Maximum likelihood gives many labels a probability of zero; pred_probs still rank them.
-    posterior += _RANKING * (probabilities - posterior)
+    posterior += _RANKING * (pred_probs - posterior)
     if weights is None:
-        weights = clean.new_ones(len(codes), 1)
-    shares, true_and_part = weights.mean(0), weights.T @ clean / len(codes)  # [R], [R, C]
+        weights = clean_probs.new_ones(len(codes), 1)
+    shares, true_and_part = weights.mean(0), weights.T @ clean_probs / len(codes)  # [R], [R, C]
     mean = transition_matrix(shares[None], parts)[0]
     joint = (true_and_part[..., None] * parts).sum(0)
     return Judgement(posterior, joint, mean, parts, shares), facts, warning
@@ -115,24 +115,24 @@ def _from_neighbours(features: Tensor, codes: Tensor, n_classes: int) -> _Eviden
         )
     matrix = found.transition.double()
     joint = found.class_prior.double()[:, None] * matrix
-    judgement = Judgement(found.clean_probs, joint, matrix, matrix[None], torch.ones(1))
+    judgement = Judgement(found.posterior, joint, matrix, matrix[None], torch.ones(1))
     facts = {"neighbours that share the label": f"{found.agreement:.1%}"}
     return judgement, facts, warning
 
 
-def _check_sizes(labels: GivenLabels, probabilities: Any, features: Any) -> None:
+def _check_sizes(labels: GivenLabels, pred_probs: Any, features: Any) -> None:
     count, n_classes = len(labels.codes), len(labels.classes)
     if count < 2:
         raise ValueError(f"y must hold at least two labels; got {count}.")
-    for name, rows in (("pred_probs", probabilities), ("features", features)):
+    for name, rows in (("pred_probs", pred_probs), ("features", features)):
         if rows is not None and len(rows) != count:
             raise ValueError(
                 f"{name} must have one row for each of {count} labels; got {len(rows)}."
             )
     if n_classes < 2:
         raise ValueError(f"y must hold at least two classes; got {labels.names}.")
-    if probabilities is not None and probabilities.shape[1] != n_classes:
+    if pred_probs is not None and pred_probs.shape[1] != n_classes:
         raise ValueError(
             f"pred_probs must have a column for each of {n_classes} classes; got "
-            f"{probabilities.shape[1]}."
+            f"{pred_probs.shape[1]}."
         )

@@ -22,7 +22,7 @@ namespace {
 
 // A thread that waits for another block must give way to it, so that with interleaved blocks
 // threads do so at every so many accesses, whatever the settings say.
-constexpr double kLeastSwitchProbability = 1.0 / 32;
+constexpr double kMinSwitchProbability = 1.0 / 32;
 // Each has a stack, which is two mappings; the system allows 65,530.
 constexpr uint32_t kMaxResidentThreads = 16 * 1024;
 
@@ -184,5 +184,5 @@ void run_grid(dim3 grid, dim3 block_size, size_t shared_bytes) {
 extern "C" void cuda_emulator_set_interleave(int blocks) {
   using namespace cuda_emulator;
   grid_settings.interleave = std::max(blocks, 1);
-  if (blocks > 1) block.raise_switch_probability(kLeastSwitchProbability);
+  if (blocks > 1) block.raise_switch_probability(kMinSwitchProbability);
 }

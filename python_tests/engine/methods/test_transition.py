@@ -12,7 +12,7 @@ from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.engine.methods.transition import TrainWithTransition
 from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.stage.stage import Batch
-from ptd_ext.engine.stage.state import StageOutputs, TransitionEstimate
+from ptd_ext.engine.stage.state import SampleTransitions, StageOutputs
 from ptd_ext.engine.training.trainer import Trainer
 from ptd_ext.experiments.datasets.problem import CleanReference, load_problem
 from ptd_ext.experiments.run.experiment import train
@@ -30,7 +30,7 @@ def run():
 
 
 def outputs_of(weights, parts):
-    return StageOutputs(transition=TransitionEstimate(weights, weights[:0], parts))
+    return StageOutputs(estimate=SampleTransitions(weights, weights[:0], parts))
 
 
 def stage_of(method, run, index, **settings):
@@ -49,7 +49,7 @@ def batch_of(size=17):
 
 def noisy_probability(run, batch, logits, slack=None):
     """(T'(x)ᵀg)_ȳ sample by sample, T' = T(x) + ΔT clamped and normalised."""
-    found, t = [], run.outputs.transition
+    found, t = [], run.outputs.estimate
     for row, (n, label) in enumerate(zip(batch.ids.tolist(), batch.labels.tolist(), strict=True)):
         matrix = sum(t.weights[n, j] * t.parts[j] for j in range(len(t.parts)))
         if slack is not None:
@@ -95,7 +95,7 @@ def test_reweighting_weighs_cross_entropy_without_a_gradient_through_the_weight(
 
 @pytest.mark.parametrize("method", ["Forward", "Reweight", "Forward-band"])
 def test_one_matrix_is_ptd_with_one_part(run, method):
-    run.outputs = outputs_of(torch.ones(N, 1).double(), run.outputs.transition.parts[:1])
+    run.outputs = outputs_of(torch.ones(N, 1).double(), run.outputs.estimate.parts[:1])
     batch, logits = batch_of()
     (loss,) = stage_of(method, run, 1, n_parts=1).losses(batch, [logits])
     probability = noisy_probability(run, batch, logits)
@@ -191,7 +191,7 @@ def test_the_transition_is_estimated_from_anchors(clusters):
         accuracies[method] = trainer.last.observed["test_accuracy"]
         if method != "CE":
             true = 0.55 * torch.eye(4) + 0.45 * torch.eye(4).roll(1, 1)
-            found = trainer.outputs.transition
+            found = trainer.outputs.estimate
             estimated = (found.weights.mean(0)[:, None, None] * found.parts).sum(0)
             assert (estimated - true).abs().max() < 0.15
     assert accuracies["Forward-band"] > accuracies["CE"] + 2

@@ -39,7 +39,7 @@ def context():
         data=data,
         problem=data,
         networks=[nn.Linear(D, C)],
-        outputs=StageOutputs(posterior=posterior),
+        outputs=StageOutputs(pred_probs=posterior),
         predict=lambda network, split, features: SimpleNamespace(features=splits[split]),
         write_tensors=lambda name, state: None,
         observer=SimpleNamespace(anchor_accuracy=lambda ids: None),
@@ -63,9 +63,9 @@ def test_one_matrix_needs_no_features(context):
     assert torch.equal(estimate.weights, torch.ones(N, 1))
     assert torch.equal(estimate.validation_weights, torch.ones(M, 1))
     assert estimate.basis is None
-    anchors = find_anchors(context.outputs.posterior, **anchor_options(settings))
+    anchors = find_anchors(context.outputs.pred_probs, **anchor_options(settings))
     fit = fit_part_transitions(
-        estimate.weights, context.outputs.posterior, anchors, ridge=settings.ridge
+        estimate.weights, context.outputs.pred_probs, anchors, ridge=settings.ridge
     )
     torch.testing.assert_close(estimate.parts, fit.parts.to(estimate.parts.dtype))
     assert context.lines[0].startswith(f"anchors: {min(anchors.counts)} to {max(anchors.counts)} ")
@@ -84,5 +84,5 @@ def test_parts_are_mixed_by_weights_of_a_factorisation(context):
 def test_the_noise_rate_is_printed(context):
     estimate = estimate_transition(context, Settings(n_parts=1))
     store_estimate(context, estimate)
-    assert context.outputs.transition is estimate
+    assert context.outputs.estimate is estimate
     assert "of labels wrong" in context.lines[-1]

@@ -36,7 +36,7 @@ def data():
 
 
 QUICK = {"epochs": 3, "warm_up_epochs": 3, "milestones": (), "n_parts": 2, "batch_size": 16}
-QUICK |= {"posterior_epochs": 2, "progress": False, "lr": 0.05, "threads": 1}
+QUICK |= {"pred_probs_epochs": 2, "progress": False, "lr": 0.05, "threads": 1}
 
 
 def settings_of(method="PTD-F", network="linear", **changes):

@@ -18,7 +18,7 @@ X = RANDOM.standard_normal((60, 3)) + 4 * Y[:, None]
 
 
 def find(**options):
-    return ptd_ext.find_label_issues(X, Y, network="linear", max_epochs=2, **options)
+    return ptd_ext.find_label_issues(X, Y, network="linear", epochs=2, **options)
 
 
 def test_nothing_without_a_terminal(capsys):
@@ -60,11 +60,13 @@ def test_another_word_gets_a_sentence():
 def test_the_command_has_the_settings(tmp_path, capsys):
     np.savez(tmp_path / "own.npz", x=X, y=np.array(["no", "yes"])[Y])
     command = ["labels", str(tmp_path / "own.npz"), "--network", "linear", "--epochs", "2"]
-    main([*command, "--n-parts", "3", "--validation", "0.2", "--device", "cpu", "--verbose"])
+    main(
+        [*command, "--n-parts", "3", "--validation-fraction", "0.2", "--device", "cpu", "--verbose"]
+    )
     assert "held-out given-label" in capsys.readouterr().out
     assert "no" in (tmp_path / "own-labels" / "labels.csv").read_text()
     with pytest.raises(SystemExit):
-        main([*command, "--verbose", "--quiet"])
+        main([*command, "--verbose", "--no-progress"])
 
 
 def test_values_of_progress():

@@ -1,16 +1,18 @@
 """The settings of training: every field is an entry, and is checked."""
 
 import dataclasses
+import inspect
 
 import pytest
 
+import ptd_ext
 from ptd_ext.engine.settings.settings import SECTIONS, Settings
 from ptd_ext.experiments.settings import ExperimentSettings
 
 OF_EXPERIMENTS = {
     *("dataset", "data", "data_limit", "noise", "noise_input", "noise_file", "labels_file"),
     *("human_labels", "image_size", "word_vectors", "text_length", "text_headers", "test_labels"),
-    *("validation", "against", "preset", "label", "text", "leave_out"),
+    *("validation_fraction", "against", "preset", "label", "text", "leave_out"),
 }
 
 
@@ -69,3 +71,44 @@ def test_replace_keeps_the_class_and_checks():
     assert (changed.dataset, changed.epochs) == ("npz", 3)
     with pytest.raises(ValueError, match="epochs must be at least 1; got 0"):
         changed.replace(epochs=0)
+
+
+# Arguments and settings of the same meaning. Where their defaults differ, so does the third entry:
+# 0 or "unknown" stands for None in a TOML file.
+PAIRS = [
+    ("PTDClassifier", "method", "method"),
+    ("PTDClassifier", "network", "network"),
+    ("PTDClassifier", "n_parts", "n_parts"),
+    ("PTDClassifier", "random_state", "seed"),
+    ("find_label_issues", "random_state", "seed"),
+    ("TransitionEM", "barrier", "barrier"),
+    ("TransitionEM", "prior_weight", "prior_weight"),
+    ("TransitionEM", "base_share", "count_base_share"),
+    ("TransitionEM", "hold_diagonal", "hold_diagonal"),
+    ("find_anchors", "rule", "anchor_rule"),
+    ("find_anchors", "band", "anchor_band"),
+    ("fit_learned_parts", "min_gain", "min_gain"),
+    ("fit_learned_parts", "n_components", "gate_components"),
+    ("fit_learned_parts", "n_parts", "n_parts"),
+    ("fit_learned_parts", "validation_fraction", "validation_fraction"),
+    ("fit_part_transitions", "ridge", "ridge"),
+]
+UNKNOWN = [
+    ("TransitionEM", "class_prior", "class_prior", "unknown"),
+    ("TransitionEM", "window", "count_window", 0),
+    ("reweight_loss", "max_importance", "max_importance", 0.0),
+    ("find_anchors", "count", "anchor_count", 1000),  # None depends on the rule
+]
+
+
+def default_of(function, argument):
+    return inspect.signature(getattr(ptd_ext, function)).parameters[argument].default
+
+
+def test_functions_and_settings_have_the_same_defaults():
+    defaults = {name: entry.default for name, entry in ExperimentSettings.entries().items()}
+    for function, argument, setting in PAIRS:
+        assert default_of(function, argument) == defaults[setting], (function, argument)
+    for function, argument, setting, value in UNKNOWN:
+        assert default_of(function, argument) is None, (function, argument)
+        assert defaults[setting] == value, setting

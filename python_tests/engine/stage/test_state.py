@@ -6,9 +6,9 @@ import torch
 
 from ptd_ext.engine.stage.state import (
     BestModel,
+    SampleTransitions,
     Scores,
     StageOutputs,
-    TransitionEstimate,
     to_state,
 )
 
@@ -16,7 +16,7 @@ SCORES = Scores(3, 0.5, 75.0, -0.25, {"test_accuracy": 80.0})
 
 
 def estimate(**more):
-    return TransitionEstimate(torch.rand(5, 2), torch.rand(3, 2), torch.rand(2, 4, 4), **more)
+    return SampleTransitions(torch.rand(5, 2), torch.rand(3, 2), torch.rand(2, 4, 4), **more)
 
 
 def restored(value, folder):
@@ -30,7 +30,7 @@ def assert_same(found, expected):
     for name, value in vars(expected).items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(getattr(found, name), value), name
-        elif isinstance(value, TransitionEstimate):
+        elif isinstance(value, SampleTransitions):
             assert_same(getattr(found, name), value)
         else:
             assert getattr(found, name) == value, name
@@ -39,12 +39,12 @@ def assert_same(found, expected):
 def test_outputs_come_back(tmp_path):
     gate = {"gate_weight": torch.rand(2, 6), "gate_bias": torch.rand(2)}
     outputs = StageOutputs(
-        posterior=torch.rand(5, 4),
-        transition=estimate(**gate, gate_centre=torch.rand(6)),
+        pred_probs=torch.rand(5, 4),
+        estimate=estimate(**gate, gate_centre=torch.rand(6)),
         warm_up_accuracy=torch.tensor(0.5),
     )
     state = restored(outputs, tmp_path)
-    assert set(state) == {"posterior", "transition", "warm_up_accuracy"}
+    assert set(state) == {"pred_probs", "estimate", "warm_up_accuracy"}
     assert_same(StageOutputs.from_state(state), outputs)
     assert_same(StageOutputs.from_state(restored(StageOutputs(), tmp_path)), StageOutputs())
 
@@ -80,7 +80,7 @@ def test_a_gate_needs_all_its_tensors():
 
 def test_one_matrix_is_one_part_of_all_samples():
     data = SimpleNamespace(train_labels=torch.arange(5), validation_labels=torch.arange(2))
-    found = TransitionEstimate.one_matrix(torch.eye(3), torch.ones(3) / 3, data)
+    found = SampleTransitions.one_matrix(torch.eye(3), torch.ones(3) / 3, data)
     assert found.weights.tolist() == [[1]] * 5
     assert found.validation_weights.tolist() == [[1]] * 2
     assert found.parts.shape == (1, 3, 3)

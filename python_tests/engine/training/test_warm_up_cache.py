@@ -37,9 +37,9 @@ def test_a_warm_up_comes_back(tmp_path):
     assert found.read(torch.device("cpu")) is None
     best = BestModel(Scores(1, 0.5, 50.0, -1.0, {}), {"weight": torch.ones(2)}, {})
     records = [{"stage": "warm up", "epoch": 1, "loss": 0.5}]
-    found.write(StageOutputs(posterior=torch.eye(2)), best, records)
+    found.write(StageOutputs(pred_probs=torch.eye(2)), best, records)
     again = cache(tmp_path / "cache").read(torch.device("cpu"))
-    assert torch.equal(again.outputs.posterior, torch.eye(2))
+    assert torch.equal(again.outputs.pred_probs, torch.eye(2))
     assert again.best.scores == best.scores
     assert again.records == records
 

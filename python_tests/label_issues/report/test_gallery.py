@@ -12,8 +12,8 @@ from ptd_ext.label_issues.report.gallery import make_gallery
 from ptd_ext.label_issues.report.sample import Sample
 
 
-def made(found, show=None, most_samples=500):
-    return make_gallery(found, [str(label) for label in found.classes], show, most_samples)
+def made(found, show=None, max_samples=500):
+    return make_gallery(found, [str(label) for label in found.classes], show, max_samples)
 
 
 def numbers(shown):
@@ -23,7 +23,7 @@ def numbers(shown):
 def test_flagged_samples_come_first_then_the_most_doubtful():
     found = findings(12)
     assert numbers(made(found)) == [0, 1, 2, 4, 5, 6, 8, 9, 10, 3, 7, 11]
-    shown = made(found, most_samples=10)
+    shown = made(found, max_samples=10)
     assert numbers(shown) == [0, 1, 2, 4, 5, 6, 8, 9, 10, 3]
     assert shown.flagged == 9
     first, last = shown.samples[0], shown.samples[-1]
@@ -93,7 +93,7 @@ def test_formulas_are_recognised_in_ids_and_labels(text, formula):
     ids = np.array([f"row {i:03}" for i in range(3)] + [text], dtype=object)
     found = findings(4, ["a", "b"], ids=ids)
     assert made(found).formula_like == formula
-    assert not made(found, most_samples=3).formula_like, "an id that is not on the page"
+    assert not made(found, max_samples=3).formula_like, "an id that is not on the page"
 
 
 def test_decisions_belong_to_the_samples_shown():

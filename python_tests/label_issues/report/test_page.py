@@ -58,9 +58,9 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def write(tmp_path):
-    def written(*args, most_samples=500, **changes):
+    def written(*args, max_samples=500, **changes):
         path, found = tmp_path / "report.html", findings(*args, **changes)
-        assert write_report(found, path, title=TITLE, most_samples=most_samples) == path
+        assert write_report(found, path, title=TITLE, max_samples=max_samples) == path
         assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
         return Page(path)
 
@@ -98,9 +98,9 @@ def test_pictures_have_alt_texts(write):
 
 
 def test_the_number_of_flagged_samples_is_named(write):
-    assert "All 9 flagged labels" in write(12, most_samples=10).words
-    assert "The 5 of 9 flagged labels with the lowest quality." in write(12, most_samples=5).words
-    assert "most_samples=0" in write(12, most_samples=0).words
+    assert "All 9 flagged labels" in write(12, max_samples=10).words
+    assert "The 5 of 9 flagged labels with the lowest quality." in write(12, max_samples=5).words
+    assert "max_samples=0" in write(12, max_samples=0).words
     assert "1 label is flagged." in write(1).words
 
 
@@ -174,8 +174,8 @@ def test_percentages_near_the_ends_are_bounds():
 
 
 def test_arguments_are_checked(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="most_samples must be at least 0; got -1"):
-        write_report(findings(), tmp_path / "report.html", most_samples=-1)
+    with pytest.raises(ValueError, match="max_samples must be at least 0; got -1"):
+        write_report(findings(), tmp_path / "report.html", max_samples=-1)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ModuleNotFoundError, match=r"needs Jinja: pip install .ptd_ext\[labels\]"):
         write_report(findings(), tmp_path / "report.html")

@@ -148,7 +148,7 @@ def test_two_samples_are_enough_to_train_on(tmp_path):
         np.savez(
             path, x=np.eye(samples, 4), y=np.arange(samples) % 2, x_test=np.eye(2, 4), y_test=[0, 1]
         )
-        settings = quick_settings(path, "CE", noise="none", validation=0.3)
+        settings = quick_settings(path, "CE", noise="none", validation_fraction=0.3)
         assert load_problem(settings).data.train_size == 2
     with pytest.raises(ValueError, match="too few samples to train or to validate on: 1 and 1 of"):
         load_problem(settings.replace(data_limit=2))
