@@ -167,7 +167,7 @@ def clothing() -> dict[str, bytes]:
     return files
 
 
-def noise() -> ptd_ext.LabelNoise:
+def noise() -> ptd_ext.noise.LabelNoise:
     features = torch.rand(12, 4, generator=torch.Generator().manual_seed(0))
     return ptd_ext.instance_dependent_noise(features, torch.arange(12) % 3, 0.4, random_state=0)
 
@@ -343,11 +343,13 @@ def readers() -> dict[str, Reader]:
         ),
         "noise": Reader(
             {"n": saved(lambda path: noise().save(path))},
-            lambda r: ptd_ext.LabelNoise.load(r / "n"),
+            lambda r: ptd_ext.noise.LabelNoise.load(r / "n"),
             within=sealed,
         ),
         "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv", label="kind")),
-        "own tsv": Reader({"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")),
+        "own tsv": Reader(
+            {"d.tsv": table("\t")}, lambda r: own(r / "d.tsv", label="kind", text="name")
+        ),
         "own npz": Reader(
             {"d.npz": saved(np.savez, **arrays, ending=".npz")},
             lambda r: own(r / "d.npz"),

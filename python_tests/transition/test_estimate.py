@@ -16,7 +16,7 @@ def test_transition_is_the_mean_over_samples():
         parts=PARTS, class_prior=torch.tensor([3.0, 1.0]), n_samples=4, weights=WEIGHTS
     )
     torch.testing.assert_close(found.transition, torch.tensor([[0.7, 0.3], [0.3, 0.7]]))
-    mean = ptd_ext.transition_matrix(WEIGHTS, PARTS).mean(0)
+    mean = ptd_ext.ops.transition_matrix(WEIGHTS, PARTS).mean(0)
     torch.testing.assert_close(found.transition, mean)
     assert found.noise_rate == pytest.approx(0.3)
     summary = found.summary()
