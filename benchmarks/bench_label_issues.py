@@ -110,7 +110,10 @@ def noisy_labels(problem: Problem, kind: str, rate: float, seed: int) -> np.ndar
     if kind == "instance":
         noise = ptd_ext.instance_dependent_noise(problem.source, problem.labels, rate, **options)
     else:
-        make = {"symmetric": ptd_ext.symmetric_noise, "pairwise": ptd_ext.pairwise_noise}[kind]
+        make = {
+            "symmetric": ptd_ext.noise.symmetric_noise,
+            "pairwise": ptd_ext.noise.pairwise_noise,
+        }[kind]
         noise = make(problem.labels, rate, **options)
     return noise.noisy_labels.numpy()
 

@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> None:
         noise = torch.randn(samples, arguments.features, generator=generator)
         features = centres[labels] + noise
         start = time.perf_counter()
-        ptd_ext.neighbour_transition(features, labels)
+        ptd_ext.transition.neighbour_transition(features, labels)
         seconds = time.perf_counter() - start
         row = {
             "samples": samples,

@@ -1,4 +1,4 @@
-"""Compare `ptd_ext.noisy_posterior` on the CPU with torch, forward and with gradients.
+"""Compare `ptd_ext.ops.noisy_posterior` on the CPU with torch, forward and with gradients.
 
 Without slack, the peers are the products that define it; with slack, they form the full T(x). The
 script times all in alternation, prints the speed-up over the fastest peer, and writes a CSV.
@@ -45,9 +45,9 @@ def whole_matrix(logits: Tensor, weights: Tensor, parts: Tensor, slack: Tensor) 
 
 def contestants(slack: Tensor | None) -> dict[str, Callable[..., Tensor]]:
     if slack is None:
-        return {OURS: ptd_ext.noisy_posterior, "one_product": one_product}
+        return {OURS: ptd_ext.ops.noisy_posterior, "one_product": one_product}
     return {
-        OURS: ptd_ext.noisy_posterior,
+        OURS: ptd_ext.ops.noisy_posterior,
         "whole_matrix": whole_matrix,
         "whole_matrix_compiled": torch.compile(whole_matrix, dynamic=False),
     }

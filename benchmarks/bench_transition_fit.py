@@ -25,7 +25,7 @@ from measure import machine, parser_for, peak_resident, write_csv
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext.reference import simplex_least_squares as interior_point
+from ptd_ext.ops.reference import simplex_least_squares as interior_point
 
 PARTS, ANCHORS = 20, 200
 FITS = [(10, 0.1), (100, 0.1), (300, 0.1), (300, 1e-5), (1000, 0.1)]  # classes, ridge

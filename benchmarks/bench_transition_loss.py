@@ -64,7 +64,7 @@ def contestants(
 ) -> dict[str, Callable[[], Tensor]]:
     """Every implementation of the loss, as a function without arguments."""
     arguments = (logits, labels, weights, parts, slack)
-    prepared = ptd_ext.prepare_parts(parts)
+    prepared = ptd_ext.ops.prepare_parts(parts)
     losses = {
         OURS: lambda z, y, h, _, slack: ptd_ext.forward_loss(z, y, h, prepared, slack),
         COMPILED: torch.compile(

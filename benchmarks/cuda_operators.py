@@ -74,14 +74,14 @@ def _product_posterior(logits: Tensor, weights: Tensor, parts: Tensor) -> Tensor
 _plain = _batch(None, "logits", "labels", "weights", "parts", "slack")
 _revised = _batch(SLACK, "logits", "labels", "weights", "parts", "slack")
 _unlabelled = _batch(None, "logits", "weights", "parts")
-_projection, _projection_peer = ptd_ext.simplex_projection, reference.simplex_projection
-_project, _project_peer = ptd_ext.project_transition, reference.project_transition
+_projection, _projection_peer = ptd_ext.ops.simplex_projection, reference.simplex_projection
+_project, _project_peer = ptd_ext.ops.project_transition, reference.project_transition
 OPERATORS = {
     "forward_loss": Operator(ptd_ext.forward_loss, peers.eager_column, _plain),
     "reweight_loss": Operator(ptd_ext.reweight_loss, reference.reweight_loss, _plain),
     "revised forward_loss": Operator(ptd_ext.forward_loss, peers.eager_column, _revised),
     "clean_posterior": Operator(ptd_ext.clean_posterior, reference.clean_posterior, _plain),
-    "noisy_posterior": Operator(ptd_ext.noisy_posterior, _product_posterior, _unlabelled),
+    "noisy_posterior": Operator(ptd_ext.ops.noisy_posterior, _product_posterior, _unlabelled),
     "simplex_projection": Operator(_projection, _projection_peer, _rows),
     "simplex_weights": Operator(_our_weights, _eager_weights, _weight_step),
     "project_transition": Operator(_project, _project_peer, _matrices),

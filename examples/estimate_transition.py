@@ -35,9 +35,9 @@ fit = ptd_ext.fit_part_transitions(weights, pred_probs, anchors)
 print(fit.diagnose())
 
 # The noise was made here, so that its true rows are known.
-error = ptd_ext.approximation_error(noise.rows, noise.labels, weights, fit.parts)
-one_matrix = ptd_ext.class_transition(pred_probs, anchors).transition
-worse = ptd_ext.approximation_error(noise.rows, noise.labels, None, one_matrix)
+error = ptd_ext.transition.approximation_error(noise.rows, noise.labels, weights, fit.parts)
+one_matrix = ptd_ext.transition.class_transition(pred_probs, anchors).transition
+worse = ptd_ext.transition.approximation_error(noise.rows, noise.labels, None, one_matrix)
 print(f"L1 error of the rows of T(x): {error:.3f}; with one matrix for all samples: {worse:.3f}")
 
 learned = ptd_ext.PartTransition(fit.parts, nmf, about={"data": "digits", "rate": 0.3})

@@ -19,7 +19,7 @@ folder.mkdir(exist_ok=True)
 rows, true_labels = make_classification(
     4000, 20, n_informative=10, n_classes=4, class_sep=1.5, flip_y=0, random_state=0
 )
-noise = ptd_ext.pairwise_noise(true_labels, 0.35, random_state=0)
+noise = ptd_ext.noise.pairwise_noise(true_labels, 0.35, random_state=0)
 
 # x: rows [N, D] of numbers, or images, uint8 or float. y: integers from 0, or strings. Without
 # x_test and y_test a random fifth is set apart for testing; its labels are then as noisy as the

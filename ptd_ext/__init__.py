@@ -1,6 +1,10 @@
-"""Learning from labels that are wrong in ways that depend on the instance."""
+"""Learning from labels that are wrong in ways that depend on the instance.
 
-import sys
+Here are the names of the usual tasks. Everything else is in `ptd_ext.transition` (estimates of
+T(x)), `ptd_ext.noise` (synthetic noise), `ptd_ext.ops` (operators), `ptd_ext.plot`,
+`ptd_ext.label_issues` (noise rates) and `ptd_ext.engine` (training).
+"""
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -8,26 +12,15 @@ from ptd_ext import _load
 
 _load.load()
 
-from ptd_ext.ops import _autograd, _fake, _row_ops, functional, reference  # noqa: E402
+from ptd_ext.ops import _autograd, _fake, _row_ops  # noqa: E402
 
 _fake.register_fakes()
 _autograd.register_gradients()
 _row_ops.register_row_ops()
-# These two keep their short names: `import ptd_ext.functional` and `import ptd_ext.reference`.
-sys.modules[f"{__name__}.functional"] = functional
-sys.modules[f"{__name__}.reference"] = reference
 
-from ptd_ext._C import build_info  # noqa: E402
-from ptd_ext.ops.functional import (  # noqa: E402
-    clean_posterior,
-    forward_loss,
-    noisy_posterior,
-    project_transition,
-    reweight_loss,
-    transition_matrix,
-)
-from ptd_ext.ops.layout import prepare_parts  # noqa: E402
-from ptd_ext.ops.simplex import simplex_projection, simplex_weights  # noqa: E402
+from ptd_ext._C import build_info as _build_info  # noqa: E402
+from ptd_ext.ops.functional import clean_posterior, forward_loss, reweight_loss  # noqa: E402
+from ptd_ext.utils.extras import optional_packages  # noqa: E402
 
 if TYPE_CHECKING:  # at run time `__getattr__` imports these
     from ptd_ext.experiments.run.trained_run import TrainedRun
@@ -36,93 +29,59 @@ if TYPE_CHECKING:  # at run time `__getattr__` imports these
     from ptd_ext.label_issues.findings import LabelIssues
     from ptd_ext.nmf.estimator import SimplexNMF
     from ptd_ext.nn import ForwardLoss, ReweightLoss
-    from ptd_ext.noise.generate import instance_dependent_noise, pairwise_noise, symmetric_noise
-    from ptd_ext.noise.labels import LabelNoise
-    from ptd_ext.transition.anchors import Anchors, class_transition, find_anchors
+    from ptd_ext.noise.generate import instance_dependent_noise
+    from ptd_ext.transition.anchors import find_anchors
     from ptd_ext.transition.em import TransitionEM
-    from ptd_ext.transition.estimate import EstimatedTransition, TransitionSummary
-    from ptd_ext.transition.fit import Diagnosis, PartFit, fit_part_transitions
-    from ptd_ext.transition.gate import LinearGate
-    from ptd_ext.transition.learned_parts import LearnedParts, fit_learned_parts
-    from ptd_ext.transition.metrics import approximation_error
+    from ptd_ext.transition.fit import fit_part_transitions
+    from ptd_ext.transition.learned_parts import fit_learned_parts
     from ptd_ext.transition.model import PartTransition
-    from ptd_ext.transition.neighbours import NeighbourTransition, neighbour_transition
-    from ptd_ext.transition.pred_probs import combine_pred_probs
 
-__version__ = build_info()["version"]
+__version__: str = _build_info()["version"]
 
 __all__ = [
-    "Anchors",
-    "Diagnosis",
-    "EstimatedTransition",
     "ForwardLoss",
     "LabelIssues",
-    "LabelNoise",
-    "LearnedParts",
-    "LinearGate",
-    "NeighbourTransition",
     "PTDClassifier",
-    "PartFit",
     "PartTransition",
     "ReweightLoss",
     "SimplexNMF",
     "TrainedRun",
     "TransitionEM",
-    "TransitionSummary",
-    "approximation_error",
-    "build_info",
-    "class_transition",
     "clean_posterior",
-    "combine_pred_probs",
     "find_anchors",
     "find_label_issues",
     "fit_learned_parts",
     "fit_part_transitions",
     "forward_loss",
     "instance_dependent_noise",
-    "neighbour_transition",
-    "noisy_posterior",
-    "pairwise_noise",
-    "prepare_parts",
-    "project_transition",
     "reweight_loss",
-    "simplex_projection",
-    "simplex_weights",
-    "symmetric_noise",
-    "transition_matrix",
 ]
 
 # Imported when one of the names is first used.
-_LATER = {
-    "experiments.run.trained_run": ("TrainedRun",),
-    "label_issues.classifier": ("PTDClassifier",),
-    "label_issues.find": ("find_label_issues",),
-    "label_issues.findings": ("LabelIssues",),
-    "nmf.estimator": ("SimplexNMF",),
-    "nn": ("ForwardLoss", "ReweightLoss"),
-    "noise.generate": ("instance_dependent_noise", "pairwise_noise", "symmetric_noise"),
-    "noise.labels": ("LabelNoise",),
-    "transition.anchors": ("Anchors", "class_transition", "find_anchors"),
-    "transition.em": ("TransitionEM",),
-    "transition.estimate": ("EstimatedTransition", "TransitionSummary"),
-    "transition.fit": ("Diagnosis", "PartFit", "fit_part_transitions"),
-    "transition.gate": ("LinearGate",),
-    "transition.learned_parts": ("LearnedParts", "fit_learned_parts"),
-    "transition.metrics": ("approximation_error",),
-    "transition.model": ("PartTransition",),
-    "transition.neighbours": ("NeighbourTransition", "neighbour_transition"),
-    "transition.pred_probs": ("combine_pred_probs",),
+_MODULES = {
+    "ForwardLoss": "nn",
+    "LabelIssues": "label_issues.findings",
+    "PTDClassifier": "label_issues.classifier",
+    "PartTransition": "transition.model",
+    "ReweightLoss": "nn",
+    "SimplexNMF": "nmf.estimator",
+    "TrainedRun": "experiments.run.trained_run",
+    "TransitionEM": "transition.em",
+    "find_anchors": "transition.anchors",
+    "find_label_issues": "label_issues.find",
+    "fit_learned_parts": "transition.learned_parts",
+    "fit_part_transitions": "transition.fit",
+    "instance_dependent_noise": "noise.generate",
 }
-_MODULES = {name: module for module, names in _LATER.items() for name in names}
 # Attributes, too, imported on first use.
 _PACKAGES = (
     "data",
     "engine",
     "experiments",
     "label_issues",
-    "nmf",
     "nn",
     "noise",
+    "ops",
     "plot",
     "transition",
 )
@@ -132,16 +91,23 @@ def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(f"{message}{_elsewhere(name)}")
+    with optional_packages(f"{__name__}.{name}"):
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'{name} needs {error.name}: pip install "ptd_ext[labels]".', name=error.name
-        ) from None
     globals()[name] = value
     return value
 
 
+def _elsewhere(name: str) -> str:
+    """Where a name is that is not here, for the error message."""
+    if name.startswith("_"):
+        return ""
+    for package in ("transition", "noise", "ops", "plot", "label_issues"):
+        if name in import_module(f"{__name__}.{package}").__all__:
+            return f"; use {__name__}.{package}.{name}"
+    return ""
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({name for name in globals() if name.startswith("__")} | {*__all__, *_PACKAGES})

@@ -64,7 +64,7 @@ class _TransitionLoss(nn.Module):
         return {name: getattr(self, name) for name in names}
 
     def transition(self, weights: Tensor | None = None) -> Tensor:
-        """T(x), revised where revision is on; see :func:`ptd_ext.transition_matrix`."""
+        """T(x), revised where revision is on; see :func:`ptd_ext.ops.transition_matrix`."""
         return functional.transition_matrix(weights, self.parts, self.slack)
 
     def extra_repr(self) -> str:

@@ -149,6 +149,6 @@ def new_axes() -> Any:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'Plots need matplotlib: pip install "ptd_ext[plot]"', name="matplotlib"
+            'Plots need matplotlib: pip install "ptd_ext[all]"', name="matplotlib"
         ) from None
     return Figure(layout="constrained").add_subplot()

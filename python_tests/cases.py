@@ -19,7 +19,7 @@ CUDA = pytest.param(
     marks=[
         pytest.mark.cuda,
         pytest.mark.skipif(
-            not torch.cuda.is_available() or not ptd_ext.build_info()["cuda"],
+            not torch.cuda.is_available() or not ptd_ext.ops.build_info()["cuda"],
             reason="needs a GPU and a build with CUDA kernels",
         ),
     ],

@@ -133,7 +133,7 @@ def make_case(draw, max_samples: int = 40, classes=SMALL, most_parts: int = 20) 
         place = tuple(draw(st.integers(0, size - 1)) for size in (r, c, c))
         parts[place] = torch.nan
     elif kind == "column layout":
-        parts = ptd_ext.prepare_parts(parts)
+        parts = ptd_ext.ops.prepare_parts(parts)
     labels = torch.randint(c, (samples,), generator=g)
     ignore_index = draw(st.sampled_from([-100, 0, 1]))
     if ignore_index < 0 and draw(st.booleans()):

@@ -21,7 +21,7 @@ nmf = ptd_ext.SimplexNMF(n_parts=PARTS, compactness=1e-3, random_state=0)
 weights = torch.as_tensor(nmf.fit_transform(pixels))
 anchors = ptd_ext.find_anchors(pred_probs, band=(94, 99))
 parts = ptd_ext.fit_part_transitions(weights, pred_probs, anchors, ridge=0.02).parts
-T = ptd_ext.transition_matrix(weights, parts)[SAMPLE]
+T = ptd_ext.ops.transition_matrix(weights, parts)[SAMPLE]
 
 figure = Figure(figsize=(9, 3.4), layout="constrained")
 grid = figure.subplots(2, PARTS + 1)

@@ -24,7 +24,7 @@ class NoisyDigits(NamedTuple):
 def noisy_digits() -> NoisyDigits:
     """scikit-learn's digits, 40 % of the training labels wrong."""
     pixels, labels = load_digits(return_X_y=True)
-    noise = ptd_ext.symmetric_noise(labels[:1400], 0.4, random_state=0)
+    noise = ptd_ext.noise.symmetric_noise(labels[:1400], 0.4, random_state=0)
     forest = RandomForestClassifier(100, min_samples_leaf=3, oob_score=True, random_state=0)
     forest.fit(pixels[:1400], noise.noisy_labels)
     pred_probs = torch.tensor(forest.oob_decision_function_, dtype=torch.float32)

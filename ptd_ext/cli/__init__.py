@@ -5,6 +5,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from ptd_ext.utils.extras import optional_packages
+
 DESCRIPTION = "Learning from labels that are wrong in ways that depend on the instance."
 EXAMPLES = """\
 examples:
@@ -46,4 +48,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.command is None:
         parser.print_help()
         return
-    importlib.import_module(COMMANDS[arguments.command][0]).main(rest)
+    try:
+        with optional_packages(f"ptd-ext {arguments.command}"):
+            command = importlib.import_module(COMMANDS[arguments.command][0])
+    except ModuleNotFoundError as error:
+        parser.exit(2, f"{error}\n")
+    command.main(rest)

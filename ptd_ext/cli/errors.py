@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ptd_ext.engine.training.signals import Stopped
+from ptd_ext.utils.extras import optional_packages
 
 
 @contextmanager
@@ -20,7 +21,8 @@ def report_errors(
         again: returns the command that continues a stopped run.
     """
     try:
-        yield
+        with optional_packages(parser.prog):
+            yield
     except Stopped as stopped:
         parser.exit(
             stopped.code, f"\n{stopped}; the checkpoint is saved. Continue with {again()}\n"

@@ -15,13 +15,12 @@ from ptd_ext.engine.networks import NETWORKS
 from ptd_ext.experiments.datasets import DATA_SETS
 from ptd_ext.noise.kinds import KINDS, NoiseKind
 from ptd_ext.transition.estimators import ESTIMATORS
+from ptd_ext.utils.extras import OPTIONAL
 
 _WIDTH, _INDENT = 100, 14
 # The modules of optional packages, by the extra that installs them.
 PACKAGES = {
-    "train": ("sklearn", "scipy", "PIL", "tqdm", "jinja2"),
-    "labels": ("pandas",),
-    "plot": ("matplotlib",),
+    "all": tuple(OPTIONAL),
     "frameworks": ("lightning", "transformers", "accelerate", "skorch"),
 }
 

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parsing.parse(parser, argv)
     if find_spec("scipy") is None:
         # This error comes before hours of training, not after them.
-        parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[train]".\n')
+        parser.exit(1, 'The significance test needs scipy: pip install "ptd_ext[all]".\n')
     with report_errors(parser):
         if options.report_only:
             sys.exit(0 if report(options.out, ablation=options.ablation) else 1)

@@ -1,8 +1,8 @@
 """Check and time every operator on this machine: `ptd-ext selftest`.
 
 On a machine with a GPU it runs the CUDA kernels, elsewhere the CPU kernels. Results and gradients
-are compared with the definitions in :mod:`ptd_ext.reference`, computed in float64 on the CPU. The
-output is a report to paste into an issue; the exit code is 1 if anything failed.
+are compared with the definitions in :mod:`ptd_ext.ops.reference`, computed in float64 on the CPU.
+The output is a report to paste into an issue; the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def read_table(
         import pandas
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            f'{path.suffix} files need pandas: pip install "ptd_ext[labels]".'
+            f'{path.suffix} files need pandas: pip install "ptd_ext[all]".'
         ) from None
     table = _read(Delimited if path.suffix.lower() in SEPARATORS else Parquet, pandas, path)
     frame, columns = table.frame, table.columns

@@ -17,6 +17,7 @@ from ptd_ext.label_issues.rates import check_flag_share
 from ptd_ext.label_issues.samples import show_rows
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
 from ptd_ext.utils.arguments import check_same_index, has_index
+from ptd_ext.utils.extras import optional_packages
 from ptd_ext.utils.params import seed_of
 
 
@@ -42,7 +43,7 @@ def find_label_issues(
     X                   by a :class:`ptd_ext.PTDClassifier`, trained on X and y
     ``pred_probs``      without training: one matrix T by confident counts
     ``features``        without training: one matrix T from the labels of nearest neighbours
-                        (:func:`ptd_ext.neighbour_transition`)
+                        (:func:`ptd_ext.transition.neighbour_transition`)
     both of these       without training a network: T(x), learned from the likelihood of the
                         labels (:func:`ptd_ext.fit_learned_parts`)
     ==================  ======================================================================
@@ -118,8 +119,9 @@ def _by_training(
     seed: int,
     options: dict[str, Any],
 ) -> LabelIssues:
-    from ptd_ext.label_issues.classifier import PTDClassifier
-    from ptd_ext.label_issues.cross_fit import cross_fitted, fold_rows
+    with optional_packages("ptd_ext.find_label_issues"):
+        from ptd_ext.label_issues.classifier import PTDClassifier
+        from ptd_ext.label_issues.cross_fit import cross_fitted, fold_rows
 
     if isinstance(X, Dataset):
         X, own = read_dataset(X)  # noqa: N806

@@ -93,7 +93,7 @@ class LabelIssues:
             import pandas as pd
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
-                'LabelIssues.table needs pandas: pip install "ptd_ext[labels]".', name="pandas"
+                'LabelIssues.table needs pandas: pip install "ptd_ext[all]".', name="pandas"
             ) from None
         return pd.DataFrame(
             {name: getattr(self, "ids" if name == "id" else name) for name in COLUMNS}

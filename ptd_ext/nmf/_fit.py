@@ -146,6 +146,6 @@ def _progress_bar(total: int) -> Any:
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError(
-            'progress=True needs tqdm: install it with `pip install "ptd_ext[progress]"`.'
+            'progress=True needs tqdm: install it with `pip install "ptd_ext[all]"`.'
         ) from error
     return tqdm(total=total, desc="SimplexNMF")

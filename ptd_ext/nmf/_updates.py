@@ -17,7 +17,7 @@ from ptd_ext.utils.distributed import Ranks
 
 
 class Effort(NamedTuple):
-    """Limits of a weight step: see :func:`ptd_ext.simplex_weights`."""
+    """Limits of a weight step: see :func:`ptd_ext.ops.simplex_weights`."""
 
     max_iter: int
     tol: float

@@ -83,7 +83,7 @@ def forward_loss(
         logits: z, [N, C].
         noisy_labels: ȳ, [N].
         weights: h(x), [N, R]; None for one class-dependent matrix.
-        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
+        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.ops.prepare_parts`.
         slack: ΔT, [C, C].
         reduction: "none", "mean" or "sum". As in ``F.cross_entropy`` the mean divides by the
             class weight of the samples that count.
@@ -124,7 +124,7 @@ def reweight_loss(
         logits: z, [N, C].
         noisy_labels: ȳ, [N].
         weights: h(x), [N, R]; None for one class-dependent matrix.
-        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.prepare_parts`.
+        parts: P, [R, C, C]; [C, C] without weights. See :func:`ptd_ext.ops.prepare_parts`.
         slack: ΔT, [C, C].
         importance: "detached" takes β as a constant. "attached" differentiates it, the only form
             that gives ``slack``, ``weights`` and ``parts`` a gradient; it has a spurious minimum

@@ -68,7 +68,7 @@ def count_start(
 
     Args:
         pred_probs: P(Ȳ | x) of the training samples, [N, C], or several to be averaged, as
-            :func:`ptd_ext.combine_pred_probs` takes them.
+            :func:`ptd_ext.transition.combine_pred_probs` takes them.
         noisy_labels: ȳ of the training samples, [N].
         validation_error: the share of held-out noisy labels that the network misses.
         hold_error: hold that share itself.

@@ -57,14 +57,14 @@ class TransitionEM(nn.Module):
         noisy_labels: labels of the whole training set, [N].
         noise_rate: ρ, clamped to 0.02 … 0.8. :meth:`from_pred_probs` finds one. One minus the
             best accuracy of a network on noisy validation data, and the `noise_rate` of
-            :func:`ptd_ext.neighbour_transition`, are somewhat too high.
+            :func:`ptd_ext.transition.neighbour_transition`, are somewhat too high.
         n_classes: C; by default the largest label plus one.
         class_prior: shares of the clean classes: None for unknown, "uniform", or [C].
         barrier: weight of that term where no prior is known.
         prior_weight: weight of the divergence from a known prior.
         base: a matrix [C, C] that the off-diagonal of T starts from and is drawn to, such as
-            `base()` of :func:`ptd_ext.neighbour_transition`'s result; uniform by default, which
-            needs no network. :meth:`from_pred_probs` takes it from anchors.
+            `base()` of :func:`ptd_ext.transition.neighbour_transition`'s result; uniform by
+            default, which needs no network. :meth:`from_pred_probs` takes it from anchors.
         base_share: share of the base in the off-diagonal of T.
         hold_diagonal: whether ρ is held. Otherwise the counts of each row give its
             rate, which drifts to too little noise while the network learns.

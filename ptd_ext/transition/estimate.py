@@ -59,13 +59,14 @@ class TransitionSummary:
 class EstimatedTransition:
     """An estimate of T(x) = Σⱼ hⱼ(x) Pʲ, or of one matrix T for all samples.
 
-    :func:`ptd_ext.class_transition` returns one. The results of
+    :func:`ptd_ext.transition.class_transition` returns one. The results of
     :func:`ptd_ext.fit_part_transitions`, :func:`ptd_ext.fit_learned_parts` and
-    :func:`ptd_ext.neighbour_transition` extend it, and :class:`ptd_ext.TransitionEM` has the same
-    attributes.
+    :func:`ptd_ext.transition.neighbour_transition` extend it, and :class:`ptd_ext.TransitionEM`
+    has the same attributes.
 
     Attributes:
-        parts: P, [R, C, C], in the layout of :func:`ptd_ext.prepare_parts`; R is 1 for one matrix.
+        parts: P, [R, C, C], in the layout of :func:`ptd_ext.ops.prepare_parts`; R is 1 for one
+            matrix.
         class_prior: shares or counts of the true classes, [C].
         n_samples: number of samples that the estimate comes from.
         weights: h(x) of the samples, [N, R]; None counts all parts alike.

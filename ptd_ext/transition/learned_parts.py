@@ -93,7 +93,7 @@ def fit_learned_parts(
         features: x, [N, D].
         clean_probs: g, P(true label | x), [N, C]: softmax of the network trained with
             :class:`ptd_ext.TransitionEM`, or several to be averaged, in the forms that
-            :func:`ptd_ext.combine_pred_probs` takes.
+            :func:`ptd_ext.transition.combine_pred_probs` takes.
         noisy_labels: ȳ, [N].
         transition: the class-dependent start, [C, C]. By default it is estimated from g and ȳ.
         n_parts: R.

@@ -34,7 +34,7 @@ class PartTransition:
         about: metadata to save with it, as JSON: the data, the seed, …
 
     The tensors are attributes of the same names, without gradients. `parts` is in the layout of
-    :func:`ptd_ext.prepare_parts`, so that no loss has to copy it; the others are not copied.
+    :func:`ptd_ext.ops.prepare_parts`, so that no loss has to copy it; the others are not copied.
     """
 
     def __init__(

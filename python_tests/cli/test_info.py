@@ -56,7 +56,7 @@ def test_devices_that_cannot_be_used_are_not_listed(monkeypatch):
 def test_info_lists_the_registries_and_what_is_missing(monkeypatch):
     absent = DataSetEntry(lambda root, seed: None, "nothing", modules=("no_such_module",))
     monkeypatch.setitem(DATA_SETS, "absent", absent)
-    monkeypatch.setattr(info, "PACKAGES", {"plot": ("json", "no_such_module")})
+    monkeypatch.setattr(info, "PACKAGES", {"all": ("json", "no_such_module")})
     usable = info.collect()["usable"]
     for registry, key in (
         (DATA_SETS, "data_sets"),
@@ -65,14 +65,14 @@ def test_info_lists_the_registries_and_what_is_missing(monkeypatch):
         (ESTIMATORS, "estimators"),
     ):
         assert list(usable[key]) == list(registry)
-    assert usable["packages"] == {"plot": {"json": True, "no_such_module": False}}
+    assert usable["packages"] == {"all": {"json": True, "no_such_module": False}}
     lines = " ".join(info.report(info.collect()).split())
     assert "Data sets digits, mnist" in lines
     assert "unusable absent (no_such_module is not installed: pip install" in lines
     assert "lenet5 (images)" in lines
     assert "Noise instance (needs features), symmetric, pairwise" in lines
     assert "anchors (needs pred_probs)" in lines
-    assert lines.endswith('Packages json missing no_such_module (pip install "ptd_ext[plot]")')
+    assert lines.endswith('Packages json missing no_such_module (pip install "ptd_ext[all]")')
 
 
 def test_optional_packages_are_those_of_pyproject():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from training_cases import flags, model_tensors, quick_values, write_clusters
 
-from ptd_ext import LabelNoise
 from ptd_ext.cli import main
+from ptd_ext.noise import LabelNoise
 
 pytest.importorskip("sklearn")
 

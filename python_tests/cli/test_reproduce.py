@@ -69,4 +69,4 @@ def test_without_scipy_nothing_is_begun(table, monkeypatch):
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     code, output, journal = table.run(*TWO)
     assert (code, journal) == (1, [])
-    assert output == 'The significance test needs scipy: pip install "ptd_ext[train]".\n'
+    assert output == 'The significance test needs scipy: pip install "ptd_ext[all]".\n'

@@ -61,7 +61,7 @@ def batch_of(n, c, r, slack, dtype):
 
 LAYOUTS = {
     "plain": (lambda t: t, lambda t: t, lambda t: t),
-    "prepared": (lambda t: t, ptd_ext.prepare_parts, by_column),
+    "prepared": (lambda t: t, ptd_ext.ops.prepare_parts, by_column),
     "spaced": (spaced, spaced, spaced),
     "transposed": (by_column, lambda t: t.mT.contiguous().mT, by_column),
 }

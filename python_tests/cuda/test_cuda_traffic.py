@@ -49,7 +49,7 @@ class Case:
 
     def batch(self, n):
         batch = batch_of(n, self.c, self.r, 0.01 if self.slack else None, self.dtype)
-        batch.parts = ptd_ext.prepare_parts(batch.parts)
+        batch.parts = ptd_ext.ops.prepare_parts(batch.parts)
         return batch
 
     def row_sums(self, n):

@@ -167,7 +167,7 @@ def clothing() -> dict[str, bytes]:
     return files
 
 
-def noise() -> ptd_ext.LabelNoise:
+def noise() -> ptd_ext.noise.LabelNoise:
     features = torch.rand(12, 4, generator=torch.Generator().manual_seed(0))
     return ptd_ext.instance_dependent_noise(features, torch.arange(12) % 3, 0.4, random_state=0)
 
@@ -177,7 +177,7 @@ def transition() -> ptd_ext.PartTransition:
     return ptd_ext.PartTransition(parts, torch.rand(2, 4), torch.zeros(3, 3), about={"seed": 1})
 
 
-def estimate() -> ptd_ext.PartFit:
+def estimate() -> ptd_ext.transition.PartFit:
     probs = torch.rand(8, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
     anchors = [[0, 1, 2], [3, 4, 5], [5, 6, 7]]
     return ptd_ext.fit_part_transitions(probs[:, :2].softmax(-1), probs, anchors)
@@ -349,7 +349,7 @@ def readers() -> dict[str, Reader]:
         ),
         "noise": Reader(
             {"n": saved(lambda path: noise().save(path))},
-            lambda r: ptd_ext.LabelNoise.load(r / "n"),
+            lambda r: ptd_ext.noise.LabelNoise.load(r / "n"),
             within=sealed,
         ),
         "own csv": Reader({"d.csv": table(",")}, lambda r: own(r / "d.csv", label="kind")),
@@ -372,7 +372,7 @@ def readers() -> dict[str, Reader]:
         ),
         "estimate": Reader(
             {"t": saved(lambda path: estimate().save(path))},
-            lambda r: ptd_ext.PartFit.load(r / "t"),
+            lambda r: ptd_ext.transition.PartFit.load(r / "t"),
             within=sealed,
         ),
     }

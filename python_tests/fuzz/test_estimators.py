@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import ptd_ext
 from ptd_ext.ops import reference
+from ptd_ext.transition import neighbour_transition
 
 SEED = st.integers(0, 2**32)
 
@@ -54,7 +55,7 @@ DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.fl
 def test_simplex_projection(seed, rows, size, scale, dtype, special, transposed):
     x = numbers(seed, rows, size, dtype=dtype, scale=scale, special=special)
     x = x.t().contiguous().t() if transposed else x
-    found = ptd_ext.simplex_projection(x)
+    found = ptd_ext.ops.simplex_projection(x)
     expected = reference.simplex_projection(x.double())
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6, equal_nan=True)
@@ -74,7 +75,7 @@ def test_simplex_weights(seed, rows, parts, steps, scale, singular, warm):
     gram = basis @ basis.T
     linear = numbers(seed + 1, rows, parts, scale=scale)
     start = numbers(seed + 2, rows, parts).softmax(-1) if warm else None
-    found = ptd_ext.simplex_weights(gram, linear, start, max_iter=steps)
+    found = ptd_ext.ops.simplex_weights(gram, linear, start, max_iter=steps)
     assert_on_the_simplex(found, 1e-9)
 
     def objective(h):
@@ -83,7 +84,7 @@ def test_simplex_weights(seed, rows, parts, steps, scale, singular, warm):
     begin = torch.full_like(linear, 1 / parts) if start is None else start
     slack = 1e-12 * (gram.abs().max() + (linear.abs().max() if rows else 0))
     assert (objective(found) <= objective(begin) + slack).all()
-    single = ptd_ext.simplex_weights(gram.float(), linear.float(), max_iter=steps)
+    single = ptd_ext.ops.simplex_weights(gram.float(), linear.float(), max_iter=steps)
     assert_on_the_simplex(single)
 
 
@@ -246,7 +247,7 @@ def test_neighbour_transition(seed, samples, size, classes, dtype, kind, k, scal
     labels = labels_of(seed, samples, classes, kind)
 
     def result():
-        return ptd_ext.neighbour_transition(features, labels, k, n_classes=classes, max_iter=20)
+        return neighbour_transition(features, labels, k, n_classes=classes, max_iter=20)
 
     def check(found):
         assert_on_the_simplex(found.transition)

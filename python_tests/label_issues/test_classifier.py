@@ -21,7 +21,7 @@ def quick(**options):
 @pytest.fixture(scope="module")
 def wine():
     rows, y = load_wine(return_X_y=True)
-    noise = ptd_ext.symmetric_noise(y, 0.3, random_state=0)
+    noise = ptd_ext.noise.symmetric_noise(y, 0.3, random_state=0)
     return rows, y, noise.noisy_labels.numpy()
 
 

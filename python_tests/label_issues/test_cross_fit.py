@@ -26,7 +26,7 @@ def test_folds_that_leave_one_class_are_rejected():
 def test_probabilities_come_from_the_other_folds(monkeypatch):
     """T(x) stays that of the model that was fitted to all rows."""
     rows, y = load_wine(return_X_y=True)
-    given = ptd_ext.symmetric_noise(y, 0.3, random_state=0).noisy_labels.numpy()
+    given = ptd_ext.noise.symmetric_noise(y, 0.3, random_state=0).noisy_labels.numpy()
     model = ptd_ext.PTDClassifier("EM-F", network="linear", epochs=20, random_state=0)
     model.fit(rows, given)
     fitted, folds = [], fold_rows(given, 3, 0)

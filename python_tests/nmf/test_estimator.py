@@ -138,7 +138,7 @@ def test_new_rows_get_the_weights_that_old_ones_have():
     assert torch.equal(model.transform(x)[7:30], model.transform(x[7:30]))
     torch.testing.assert_close(model.inverse_transform(weights), weights @ model.components_)
     gram, linear = model.components_ @ model.components_.T, x @ model.components_.T
-    direct = ptd_ext.simplex_weights(gram, linear, max_iter=500, tol=1e-6)
+    direct = ptd_ext.ops.simplex_weights(gram, linear, max_iter=500, tol=1e-6)
     torch.testing.assert_close(model.transform(x), direct, rtol=0, atol=1e-4)
 
 

@@ -25,8 +25,8 @@ KINDS = {
     "standardised": lambda x, y, **o: ptd_ext.instance_dependent_noise(
         x, y, 0.4, inputs="standardised", statistics=(127.5, 900.0), **o
     ),
-    "symmetric": lambda x, y, **o: ptd_ext.symmetric_noise(y, 0.4, **o),
-    "pairwise": lambda x, y, **o: ptd_ext.pairwise_noise(y, 0.4, **o),
+    "symmetric": lambda x, y, **o: ptd_ext.noise.symmetric_noise(y, 0.4, **o),
+    "pairwise": lambda x, y, **o: ptd_ext.noise.pairwise_noise(y, 0.4, **o),
 }
 each_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
 
@@ -95,14 +95,14 @@ def test_default_statistics_do_not_depend_on_the_order():
 
 def test_seeds_and_ids_make_a_difference():
     labels = torch.zeros(2000, dtype=torch.int64)
-    first = ptd_ext.symmetric_noise(labels, 0.5, random_state=0, n_classes=10).noisy_labels
+    first = ptd_ext.noise.symmetric_noise(labels, 0.5, random_state=0, n_classes=10).noisy_labels
     for other in (
-        ptd_ext.symmetric_noise(labels, 0.5, random_state=1, n_classes=10),
-        ptd_ext.symmetric_noise(labels, 0.5, random_state=2**32, n_classes=10),
-        ptd_ext.symmetric_noise(
+        ptd_ext.noise.symmetric_noise(labels, 0.5, random_state=1, n_classes=10),
+        ptd_ext.noise.symmetric_noise(labels, 0.5, random_state=2**32, n_classes=10),
+        ptd_ext.noise.symmetric_noise(
             labels, 0.5, random_state=0, n_classes=10, ids=torch.arange(2000) + 2000
         ),
-        ptd_ext.symmetric_noise(
+        ptd_ext.noise.symmetric_noise(
             labels, 0.5, random_state=0, n_classes=10, ids=torch.arange(2000) + 2**32
         ),
     ):
@@ -177,11 +177,11 @@ def assert_sums_agree(drawn, rows):
 
 
 def test_symmetric_and_pairwise_rows():
-    symmetric = ptd_ext.symmetric_noise(LABELS, 0.3, random_state=0)
+    symmetric = ptd_ext.noise.symmetric_noise(LABELS, 0.3, random_state=0)
     torch.testing.assert_close(
         symmetric.rows[LABELS == 2][0], torch.tensor([0.05] * 2 + [0.7] + [0.05] * 4)
     )
-    pairwise = ptd_ext.pairwise_noise(LABELS, 0.3, random_state=0)
+    pairwise = ptd_ext.noise.pairwise_noise(LABELS, 0.3, random_state=0)
     wrong = pairwise.noisy_labels != LABELS
     assert torch.equal(pairwise.noisy_labels[wrong], (LABELS[wrong] + 1) % CLASSES)
     for made in (symmetric, pairwise):
@@ -190,8 +190,8 @@ def test_symmetric_and_pairwise_rows():
 
 
 def test_rates_at_the_ends():
-    assert ptd_ext.symmetric_noise(LABELS, 0.0, random_state=0).realised_rate == 0
-    assert ptd_ext.symmetric_noise(LABELS, 1.0, random_state=0).realised_rate == 1
+    assert ptd_ext.noise.symmetric_noise(LABELS, 0.0, random_state=0).realised_rate == 0
+    assert ptd_ext.noise.symmetric_noise(LABELS, 1.0, random_state=0).realised_rate == 1
     fixed = ptd_ext.instance_dependent_noise(FEATURES, LABELS, 0.25, random_state=0, rate_std=0)
     assert torch.equal(fixed.rows.gather(1, LABELS[:, None]), torch.full((3000, 1), 0.75))
 
@@ -295,9 +295,9 @@ def test_bad_arguments(changes, sentence):
 
 def test_bad_types_and_values():
     with pytest.raises(TypeError, match=r"labels must be integers; got torch.float32"):
-        ptd_ext.symmetric_noise(LABELS.float(), 0.3, random_state=0)
+        ptd_ext.noise.symmetric_noise(LABELS.float(), 0.3, random_state=0)
     with pytest.raises(TypeError, match=r"ids must be integers; got torch.float32"):
-        ptd_ext.symmetric_noise(LABELS, 0.3, random_state=0, ids=LABELS.float())
+        ptd_ext.noise.symmetric_noise(LABELS, 0.3, random_state=0, ids=LABELS.float())
     features = FEATURES.float()
     features[17, 3] = torch.nan
     with pytest.raises(ValueError, match="features must be finite; those of sample 17 are not"):

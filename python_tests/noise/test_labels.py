@@ -27,7 +27,7 @@ def test_rates(noise):
 
 
 def test_confusion():
-    made = ptd_ext.pairwise_noise(LABELS, 0.3, random_state=0)
+    made = ptd_ext.noise.pairwise_noise(LABELS, 0.3, random_state=0)
     confusion = made.confusion
     assert confusion.shape == (CLASSES, CLASSES)
     assert torch.equal(confusion.sum(1), LABELS.bincount())
@@ -38,7 +38,7 @@ def test_confusion():
 def test_noise_comes_back(noise, tmp_path):
     path = tmp_path / "noise.safetensors"
     noise.save(str(path))
-    loaded = ptd_ext.LabelNoise.load(path)
+    loaded = ptd_ext.noise.LabelNoise.load(path)
     for name in ("noisy_labels", "labels", "rows", "ids"):
         assert torch.equal(getattr(loaded, name), getattr(noise, name))
     assert loaded.settings == noise.settings
@@ -69,12 +69,12 @@ def test_contents_that_do_not_fit(noise, tmp_path):
     ):
         changed.save(path)
         with pytest.raises(ValueError, match=f"holds no usable label noise: {sentence}"):
-            ptd_ext.LabelNoise.load(path)
+            ptd_ext.noise.LabelNoise.load(path)
 
 
 def test_labels_of_few_bits_come_back_as_int64(noise, tmp_path):
 
     replace(noise, labels=noise.labels.to(torch.uint8)).save(tmp_path / "noise")
-    loaded = ptd_ext.LabelNoise.load(tmp_path / "noise")
+    loaded = ptd_ext.noise.LabelNoise.load(tmp_path / "noise")
     assert loaded.labels.dtype == torch.int64
     assert torch.equal(loaded.confusion, noise.confusion)

@@ -48,7 +48,7 @@ def test_gradcheck_of_posteriors(slack, device):
     leaves = inputs.leaves()
 
     def noisy(logits, weights, parts, slack=None):
-        return ptd_ext.noisy_posterior(logits, weights, parts, slack)
+        return ptd_ext.ops.noisy_posterior(logits, weights, parts, slack)
 
     def clean(logits, weights, parts, slack=None):
         return ptd_ext.clean_posterior(logits, inputs.labels, weights, parts, slack)
@@ -57,13 +57,13 @@ def test_gradcheck_of_posteriors(slack, device):
         assert torch.autograd.gradcheck(function, leaves)
         assert torch.autograd.gradgradcheck(function, leaves)
     matrix = uniform(3, 4, 4, dtype=torch.float64, device=device).requires_grad_()
-    assert torch.autograd.gradcheck(ptd_ext.project_transition, matrix)
-    assert torch.autograd.gradgradcheck(ptd_ext.project_transition, matrix)
+    assert torch.autograd.gradcheck(ptd_ext.ops.project_transition, matrix)
+    assert torch.autograd.gradgradcheck(ptd_ext.ops.project_transition, matrix)
 
 
 def loss_arguments(inputs, importance=0, reduction=1, class_weight=None):
     return (
-        inputs.logits, inputs.labels, inputs.weights, ptd_ext.prepare_parts(inputs.parts),
+        inputs.logits, inputs.labels, inputs.weights, ptd_ext.ops.prepare_parts(inputs.parts),
         inputs.slack, class_weight, importance, 2.0, reduction, -100, 1e-8,
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_opcheck(slack, dtype, device):
             reduction = (importance + (dtype is torch.float64)) % 3
             arguments = loss_arguments(inputs, importance, reduction, weight)
             torch.library.opcheck(ops.transition_loss, arguments)
-        parts = ptd_ext.prepare_parts(inputs.parts)
+        parts = ptd_ext.ops.prepare_parts(inputs.parts)
         shared = (inputs.logits, inputs.weights, parts, inputs.slack)
         torch.library.opcheck(ops.noisy_posterior, shared)
         torch.library.opcheck(
@@ -159,12 +159,12 @@ def test_autocast(dtype):
         logits = layer(inputs.logits.detach())
         assert logits.dtype == dtype
         loss = ptd_ext.forward_loss(logits, inputs.labels, *inputs.transition)
-        matrix = ptd_ext.transition_matrix(*inputs.transition)
+        matrix = ptd_ext.ops.transition_matrix(*inputs.transition)
     assert loss.dtype == matrix.dtype == torch.float32
     wide = logits.detach().float().requires_grad_()
     expected = ptd_ext.forward_loss(wide, inputs.labels, *inputs.transition)
     assert torch.equal(loss, expected)
-    assert torch.equal(matrix, ptd_ext.transition_matrix(*inputs.transition))
+    assert torch.equal(matrix, ptd_ext.ops.transition_matrix(*inputs.transition))
     (slack_grad,) = torch.autograd.grad(expected, inputs.slack)
     loss.backward()
     assert layer.weight.grad.dtype == torch.float32

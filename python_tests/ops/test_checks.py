@@ -104,13 +104,13 @@ def test_validate(name, index, value, sentence):
 
 def test_posteriors():
     with pytest.raises(RuntimeError, match=r"noisy_posterior: weights must be \[6, 3\]"):
-        ptd_ext.noisy_posterior(GOOD.logits, GOOD.weights[:2], GOOD.parts)
+        ptd_ext.ops.noisy_posterior(GOOD.logits, GOOD.weights[:2], GOOD.parts)
     with pytest.raises(RuntimeError, match=r"clean_posterior: noisy_labels must be \[6\]"):
         ptd_ext.clean_posterior(GOOD.logits, GOOD.labels[:2], GOOD.weights, GOOD.parts)
     with pytest.raises(RuntimeError, match=r"project_transition: matrix must be \[..., C, C\]"):
-        ptd_ext.project_transition(torch.zeros(3, 4))
+        ptd_ext.ops.project_transition(torch.zeros(3, 4))
     with pytest.raises(RuntimeError, match=r"matrix must be float32 or float64; got int64"):
-        ptd_ext.project_transition(torch.ones(3, 3, dtype=torch.int64))
+        ptd_ext.ops.project_transition(torch.ones(3, 3, dtype=torch.int64))
 
 
 def test_transition_matrix():
@@ -122,9 +122,9 @@ def test_transition_matrix():
         ((weights, parts, slack[0]), r"slack must be \[4, 4\]; got \[4\]"),
     ):
         with pytest.raises(ValueError, match=sentence):
-            ptd_ext.transition_matrix(*arguments)
+            ptd_ext.ops.transition_matrix(*arguments)
     with pytest.raises(TypeError, match=r"parts must be float32, .*; got torch\.int64"):
-        ptd_ext.transition_matrix(weights, parts.long())
+        ptd_ext.ops.transition_matrix(weights, parts.long())
 
 
 def test_no_parts():
@@ -188,25 +188,25 @@ def test_arrays_and_lists(name, convert):
     del arguments["noisy_labels"]
     if name != "noisy_labels":
         with pytest.raises(TypeError, match=sentence):
-            ptd_ext.noisy_posterior(**arguments | {name: value})
+            ptd_ext.ops.noisy_posterior(**arguments | {name: value})
 
 
 def test_arrays_elsewhere():
     array = torch.eye(3).numpy()
     for function, name in (
-        (ptd_ext.project_transition, "matrix"),
-        (ptd_ext.simplex_projection, "x"),
-        (ptd_ext.prepare_parts, "parts"),
+        (ptd_ext.ops.project_transition, "matrix"),
+        (ptd_ext.ops.simplex_projection, "x"),
+        (ptd_ext.ops.prepare_parts, "parts"),
         (ptd_ext.ForwardLoss, "parts"),
-        (lambda a: ptd_ext.simplex_weights(a, torch.eye(3)), "gram"),
-        (lambda a: ptd_ext.transition_matrix(None, a), "parts"),
+        (lambda a: ptd_ext.ops.simplex_weights(a, torch.eye(3)), "gram"),
+        (lambda a: ptd_ext.ops.transition_matrix(None, a), "parts"),
         (lambda a: call(class_weight=a), "class_weight"),
     ):
         with pytest.raises(TypeError, match=rf"{name} must be a torch\.Tensor; got numpy"):
             function(array)
 
 
-@pytest.mark.parametrize("function", [call, ptd_ext.prepare_parts, ptd_ext.ForwardLoss])
+@pytest.mark.parametrize("function", [call, ptd_ext.ops.prepare_parts, ptd_ext.ForwardLoss])
 def test_parts_without_dimensions(function):
     with pytest.raises(ValueError, match=r"parts must be .*; got \[\]"):
         function(parts=torch.tensor(1.0))
@@ -220,7 +220,7 @@ def test_types_of_eight_bits(name):
     if name != "logits":
         matrix = dict(zip(("weights", "parts", "slack"), GOOD.transition, strict=True))
         with pytest.raises(TypeError, match=f"{name} must be float32.*; got torch.float8"):
-            ptd_ext.transition_matrix(**matrix | {name: narrow})
+            ptd_ext.ops.transition_matrix(**matrix | {name: narrow})
 
 
 @pytest.mark.parametrize("name", ["weights", "parts"])

@@ -91,7 +91,7 @@ def test_rows_that_cancel_to_rounding(size, left, weight_sum, device):
     inputs.logits[:, 1] += 8
     logits, _, *transition = (t.to(device) for t in inputs.arguments)
     ones = torch.ones(samples, device=device)
-    posterior = ptd_ext.noisy_posterior(logits, *transition)
+    posterior = ptd_ext.ops.noisy_posterior(logits, *transition)
     torch.testing.assert_close(posterior.sum(1), ones, rtol=0, atol=1e-4)
     total = torch.zeros(samples, device=device)
     for label in range(classes):

@@ -27,7 +27,7 @@ def test_row_sums_that_have_no_inverse(classes, row_sum, empty, device):
     """A row whose sum is subnormal is uniform and has no gradient; any other is normalised."""
     arguments = converted(row_of_sum(classes, row_sum), torch.float32, device)
     logits, _, *transition = arguments
-    matrix = ptd_ext.transition_matrix(*transition)
+    matrix = ptd_ext.ops.transition_matrix(*transition)
     row = torch.full((classes,), 1 / classes) if empty else torch.eye(classes)[2]
     assert torch.equal(matrix[:, 1], row.to(device).expand(6, -1))
     # The other rows: a sum of C roundings, and a division.
@@ -36,7 +36,7 @@ def test_row_sums_that_have_no_inverse(classes, row_sum, empty, device):
     torch.testing.assert_close(matrix, expected, rtol=0, atol=atol)
 
     results = {
-        "noisy_posterior": ptd_ext.noisy_posterior(logits, *transition),
+        "noisy_posterior": ptd_ext.ops.noisy_posterior(logits, *transition),
         "clean_posterior": ptd_ext.clean_posterior(*arguments),
         "forward_loss": ptd_ext.forward_loss(*arguments, reduction="none"),
         "transition_matrix": matrix,

@@ -43,7 +43,7 @@ def test_fused_operators(op, slack, prepared, dtype):
         "logits": inputs.logits.to(dtype),
         "noisy_labels": inputs.labels,
         "weights": inputs.weights,
-        "parts": ptd_ext.prepare_parts(inputs.parts) if prepared else inputs.parts,
+        "parts": ptd_ext.ops.prepare_parts(inputs.parts) if prepared else inputs.parts,
         "slack": inputs.slack,
     }
     if slack and prepared:

@@ -20,7 +20,7 @@ def test_type_of_the_result(dtype):
             ptd_ext.forward_loss(logits, INPUTS.labels, *transition),
             ptd_ext.reweight_loss(logits, INPUTS.labels, *transition),
             ptd_ext.clean_posterior(logits, INPUTS.labels, *transition),
-            ptd_ext.noisy_posterior(logits, *transition),
+            ptd_ext.ops.noisy_posterior(logits, *transition),
         )
         assert {result.dtype for result in results} == {expected}
 
@@ -41,8 +41,8 @@ def test_type_of_the_matrix():
         ((weights, parts.double(), None), torch.float64),
         ((weights, parts, slack.double()), torch.float64),
     ):
-        assert ptd_ext.transition_matrix(*given).dtype is expected
-    assert ptd_ext.project_transition(parts.bfloat16()).dtype is torch.float32
+        assert ptd_ext.ops.transition_matrix(*given).dtype is expected
+    assert ptd_ext.ops.project_transition(parts.bfloat16()).dtype is torch.float32
 
 
 def test_default_importance_is_detached():

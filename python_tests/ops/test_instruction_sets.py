@@ -20,7 +20,7 @@ TESTS = [
     "test_simplex_projection.py",
     "test_simplex_weights.py",
 ]
-VARIANTS = [v for v in ptd_ext.build_info()["cpu_variants"] if v != _C.cpu_isa()]
+VARIANTS = [v for v in ptd_ext.ops.build_info()["cpu_variants"] if v != _C.cpu_isa()]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from cases import make_inputs, uniform
 from random_numbers import new_generator
 
 import ptd_ext
-from ptd_ext.ops import reference
+from ptd_ext.ops import prepare_parts, reference
 
 
 def loss_of(inputs, parts):
@@ -26,17 +26,17 @@ def inputs(request):
 
 def test_layout():
     parts = uniform(3, 5, 5)
-    prepared = ptd_ext.prepare_parts(parts)
+    prepared = prepare_parts(parts)
     assert torch.equal(prepared, parts)
     assert prepared.permute(2, 0, 1).is_contiguous()
-    assert ptd_ext.prepare_parts(prepared) is prepared
-    single = ptd_ext.prepare_parts(parts[0])
+    assert prepare_parts(prepared) is prepared
+    single = prepare_parts(parts[0])
     assert torch.equal(single, parts[0])
     assert single.t().is_contiguous()
 
 
 def test_prepared_gives_the_same(inputs):
-    prepared = ptd_ext.prepare_parts(inputs.parts)
+    prepared = prepare_parts(inputs.parts)
     assert torch.equal(loss_of(inputs, prepared), loss_of(inputs, inputs.parts))
 
 
@@ -46,7 +46,7 @@ def test_prepared_gives_the_same(inputs):
 def test_any_layout_gives_the_same_bits(size, dtype):
     inputs = make_inputs(*size, dtype=dtype, grad=False)
     inputs.labels[1] = -100
-    prepared = ptd_ext.prepare_parts(inputs.parts)
+    prepared = prepare_parts(inputs.parts)
     expected = loss_of(inputs, prepared)
     for parts in (
         inputs.parts,
@@ -81,7 +81,7 @@ def layouts_of(tensor):
 OPERATORS = [
     lambda i: ptd_ext.forward_loss(*i.arguments, reduction="none"),
     lambda i: ptd_ext.clean_posterior(*i.arguments),
-    lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+    lambda i: ptd_ext.ops.noisy_posterior(i.logits, *i.transition),
 ]
 
 
@@ -137,10 +137,10 @@ def test_expanded_dimensions(size, slack):
 def test_gradients_come_back_as_they_went_in(inputs, prepare):
     leaf = inputs.parts.clone().requires_grad_()
     for _ in range(2):  # prepared once, differentiated twice
-        parts = ptd_ext.prepare_parts(leaf) if prepare else leaf
+        parts = prepare_parts(leaf) if prepare else leaf
         loss_of(inputs, parts).backward()
     assert leaf.grad.shape == leaf.shape
-    own = ptd_ext.prepare_parts(inputs.parts).clone().requires_grad_()
+    own = prepare_parts(inputs.parts).clone().requires_grad_()
     loss_of(inputs, own).backward()
     torch.testing.assert_close(own.grad, leaf.grad / 2)
 
@@ -162,9 +162,7 @@ CHANGES = {
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_changed_parts_are_read_anew(inputs, change, layout):
-    parts = (
-        inputs.parts.clone() if layout == "rows" else ptd_ext.prepare_parts(inputs.parts).clone()
-    )
+    parts = inputs.parts.clone() if layout == "rows" else prepare_parts(inputs.parts).clone()
     before = loss_of(inputs, parts)
     change(parts)
     after = loss_of(inputs, parts)
@@ -172,7 +170,7 @@ def test_changed_parts_are_read_anew(inputs, change, layout):
     assert torch.equal(after, loss_of(inputs, parts.clone()))
 
 
-@pytest.mark.parametrize("layout", [torch.clone, lambda t: ptd_ext.prepare_parts(t).clone()])
+@pytest.mark.parametrize("layout", [torch.clone, lambda t: prepare_parts(t).clone()])
 @pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam])
 def test_fused_optimisers_change_parts(inputs, layout, optimiser):
     """Fused optimisers write into a parameter without raising its version counter."""
@@ -219,7 +217,7 @@ def test_inference_tensors(inputs):
 
 def test_evaluated_first_trained_later(inputs):
     """Nothing made under inference_mode may get into a training step."""
-    for parts in (inputs.parts.clone(), ptd_ext.prepare_parts(inputs.parts).clone()):
+    for parts in (inputs.parts.clone(), prepare_parts(inputs.parts).clone()):
         with torch.inference_mode():
             loss_of(inputs, parts)
         logits = inputs.logits.clone().requires_grad_()
@@ -227,7 +225,7 @@ def test_evaluated_first_trained_later(inputs):
         assert logits.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("layout", [torch.clone, lambda t: ptd_ext.prepare_parts(t).clone()])
+@pytest.mark.parametrize("layout", [torch.clone, lambda t: prepare_parts(t).clone()])
 def test_rebound_data(inputs, layout):
     """`parts.data = other` moves no version counter."""
     parts, other = layout(inputs.parts), layout(inputs.parts.flip(0))
@@ -251,14 +249,14 @@ def test_one_tensor_for_logits_of_two_types(inputs):
 def test_wrong_shape():
     for shape in ((3,), (2, 3), (2, 3, 4), (1, 2, 3, 3)):
         with pytest.raises(ValueError, match=r"parts must be \[R, C, C\] or \[C, C\]; got"):
-            ptd_ext.prepare_parts(torch.zeros(shape))
+            prepare_parts(torch.zeros(shape))
 
 
 def test_parts_that_differ_in_two_entries(inputs):
     """Changes that a weak checksum would miss: signs, exchanged entries, zeros that move."""
     if inputs.slack is None:
         pytest.skip("only the zeros among many classes are remembered")
-    base = ptd_ext.prepare_parts(inputs.parts).clone()
+    base = prepare_parts(inputs.parts).clone()
     flat = base.permute(2, 0, 1).view(-1)
     generator = new_generator(0)
     filled = flat.nonzero()[:, 0]

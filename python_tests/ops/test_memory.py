@@ -23,7 +23,7 @@ def step_of(loss, inputs):
 def test_a_step_holds_no_more_than_its_inputs(loss, slack, size):
     inputs = make_inputs(*size, slack=slack, dtype=torch.float32)
     inputs.weights.requires_grad_(False)
-    inputs = replace(inputs, parts=ptd_ext.prepare_parts(inputs.parts.detach()))
+    inputs = replace(inputs, parts=ptd_ext.ops.prepare_parts(inputs.parts.detach()))
     leaves = (inputs.logits, inputs.weights, inputs.parts)
     allowed = sum(t.numel() * t.element_size() for t in leaves)
     peak = peak_bytes(step_of(loss, inputs))

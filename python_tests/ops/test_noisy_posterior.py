@@ -11,7 +11,7 @@ from ptd_ext.ops import reference
 
 
 def fused(inputs):
-    return ptd_ext.noisy_posterior(inputs.logits, *inputs.transition)
+    return ptd_ext.ops.noisy_posterior(inputs.logits, *inputs.transition)
 
 
 def defined(inputs):
@@ -70,7 +70,7 @@ def test_half_logits_are_accumulated_in_float32(classes, dtype, device):
     wide = wide.to(torch.float32)
     with torch.no_grad():
         wide.logits.copy_(half)
-    result, expected = ptd_ext.noisy_posterior(half, *wide.transition), fused(wide)
+    result, expected = ptd_ext.ops.noisy_posterior(half, *wide.transition), fused(wide)
     assert result.dtype == torch.float32
     torch.testing.assert_close(result, expected)
     outer = normal_like(result)

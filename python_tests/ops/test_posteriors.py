@@ -18,7 +18,7 @@ each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_noisy_posterior(size, slack, dtype, device):
     inputs = make_inputs(*size, slack=slack, dtype=dtype, device=device)
     assert_same(
-        lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+        lambda i: ptd_ext.ops.noisy_posterior(i.logits, *i.transition),
         lambda i: reference.noisy_posterior(i.logits, *i.transition),
         inputs,
     )
@@ -75,26 +75,26 @@ def test_clean_posterior_of_a_bad_logit_where_the_column_is_zero(
 def test_transition_matrix(size, slack, dtype, device):
     inputs = make_inputs(*size, slack=slack, dtype=dtype, device=device)
     assert_same(
-        lambda i: ptd_ext.transition_matrix(*i.transition),
+        lambda i: ptd_ext.ops.transition_matrix(*i.transition),
         lambda i: reference.transition_matrix(*i.transition),
         inputs,
     )
     if slack is not None and size[0]:
-        rows = ptd_ext.transition_matrix(*inputs.transition).sum(-1)
+        rows = ptd_ext.ops.transition_matrix(*inputs.transition).sum(-1)
         torch.testing.assert_close(rows, torch.ones_like(rows))
 
 
 @each_device
 def test_class_dependent(device):
     inputs = make_inputs(9, 6, 1, slack=0.05, weights=False, device=device)
-    assert ptd_ext.transition_matrix(*inputs.transition).shape == (6, 6)
+    assert ptd_ext.ops.transition_matrix(*inputs.transition).shape == (6, 6)
     assert_same(
-        lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+        lambda i: ptd_ext.ops.noisy_posterior(i.logits, *i.transition),
         lambda i: reference.noisy_posterior(i.logits, *i.transition),
         inputs,
     )
     assert_same(
-        lambda i: ptd_ext.transition_matrix(*i.transition),
+        lambda i: ptd_ext.ops.transition_matrix(*i.transition),
         lambda i: reference.transition_matrix(*i.transition),
         inputs,
     )
@@ -127,7 +127,7 @@ def check_projection(matrix, outer):
     """
     eps, classes = torch.finfo(matrix.dtype).eps, matrix.shape[-1]
     matrix.requires_grad_()
-    ours, theirs = ptd_ext.project_transition(matrix), reference.project_transition(matrix)
+    ours, theirs = ptd_ext.ops.project_transition(matrix), reference.project_transition(matrix)
     assert (ours - theirs).abs().le((classes + 1) * eps).all()
     assert (ours.sum(-1) - 1).abs().le(2 * (classes + 1) * eps).all()
     found, wanted = (torch.autograd.grad(y, matrix, outer)[0] for y in (ours, theirs))
@@ -140,12 +140,12 @@ def check_projection(matrix, outer):
 def test_project_transition_keeps_nan_and_takes_any_layout(device):
     matrix = uniform(3, 4, 4, device=device)
     matrix[1, 2, 0] = torch.nan
-    projected = ptd_ext.project_transition(matrix)
+    projected = ptd_ext.ops.project_transition(matrix)
     assert projected[1, 2].isnan().all()
     assert projected.isnan().sum() == 4
     strided = matrix.transpose(0, 2).contiguous().transpose(0, 2)
-    assert torch.equal(ptd_ext.project_transition(strided).nan_to_num(), projected.nan_to_num())
-    half = ptd_ext.project_transition(matrix.half())
+    assert torch.equal(ptd_ext.ops.project_transition(strided).nan_to_num(), projected.nan_to_num())
+    half = ptd_ext.ops.project_transition(matrix.half())
     assert half.dtype == torch.float32
 
 
@@ -154,7 +154,7 @@ def test_posteriors_are_consistent(device):
     """Σ_ȳ P(ȳ | x) P(Y | x, ȳ) = P(Y | x); and the forward loss has gradient g − q."""
     inputs = make_inputs(12, 5, 3, slack=0.02, ignored=False, device=device)
     softmax = inputs.logits.softmax(-1)
-    noisy = ptd_ext.noisy_posterior(inputs.logits, *inputs.transition)
+    noisy = ptd_ext.ops.noisy_posterior(inputs.logits, *inputs.transition)
     torch.testing.assert_close(noisy.sum(-1), torch.ones_like(noisy[:, 0]))
     total = torch.zeros_like(softmax)
     for label in range(5):

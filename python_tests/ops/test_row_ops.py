@@ -24,7 +24,7 @@ def test_weights_have_no_gradient():
         weights.sum().backward()
     assert not OPS.simplex_weights(*problem(grad=False)).requires_grad
     with pytest.raises(RuntimeError, match=NOT_DIFFERENTIABLE.split(":")[0]):
-        ptd_ext.simplex_weights(torch.eye(3).requires_grad_(), normal(5, 3))
+        ptd_ext.ops.simplex_weights(torch.eye(3).requires_grad_(), normal(5, 3))
 
 
 def test_least_squares_has_no_gradient():

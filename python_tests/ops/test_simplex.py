@@ -40,5 +40,5 @@ def test_centring_leaves_the_solution():
 def test_constant_gram_allows_any_step():
     """Centred, a constant matrix is zero: the objective is linear."""
     gram, linear = torch.full((3, 3), 7.0), torch.tensor([[0.0, 4.0, 1.0]])
-    weights = ptd_ext.simplex_weights(gram, linear, max_iter=1)
+    weights = ptd_ext.ops.simplex_weights(gram, linear, max_iter=1)
     torch.testing.assert_close(weights, torch.tensor([[0.0, 1.0, 0.0]]))

@@ -26,7 +26,7 @@ def normal(*shape, dtype=torch.float64, device="cpu", seed=0):
 def test_against_definition(length, scale, dtype, device):
     x = scale * normal(37, length, dtype=dtype, device=device)
     near = {"rtol": 0, "atol": TOLERANCE[dtype]}
-    ours = ptd_ext.simplex_projection(x)
+    ours = ptd_ext.ops.simplex_projection(x)
     torch.testing.assert_close(ours, reference.simplex_projection(x), **near)
     assert (ours.double().sum(-1) - 1).abs().max() <= 4 * TOLERANCE[dtype]
     assert (ours >= 0).all()
@@ -37,7 +37,7 @@ def test_against_definition(length, scale, dtype, device):
 def test_is_the_nearest_point(dtype, device):
     """KKT: x − p is constant on the support and smaller off it."""
     x = normal(100, 30, dtype=dtype, device=device)
-    p = ptd_ext.simplex_projection(x)
+    p = ptd_ext.ops.simplex_projection(x)
     theta = (x - p).amax(-1, keepdim=True)
     slack = torch.where(p > 0, (x - p - theta).abs(), (x - theta).clamp(min=0))
     assert slack.max() <= 4 * TOLERANCE[dtype]
@@ -48,22 +48,22 @@ def test_is_the_nearest_point(dtype, device):
 @each_dtype
 def test_points_of_the_simplex_stay(dtype, device):
     x = normal(50, 12, dtype=dtype, device=device).softmax(-1)
-    torch.testing.assert_close(ptd_ext.simplex_projection(x), x, rtol=0, atol=TOLERANCE[dtype])
+    torch.testing.assert_close(ptd_ext.ops.simplex_projection(x), x, rtol=0, atol=TOLERANCE[dtype])
     vertex = torch.eye(5, dtype=dtype, device=device)
-    assert torch.equal(ptd_ext.simplex_projection(vertex), vertex)
+    assert torch.equal(ptd_ext.ops.simplex_projection(vertex), vertex)
 
 
 @each_device
 def test_shapes_layouts_and_types(device):
     x = normal(3, 4, 5, device=device)
     expected = reference.simplex_projection(x)
-    torch.testing.assert_close(ptd_ext.simplex_projection(x), expected)
+    torch.testing.assert_close(ptd_ext.ops.simplex_projection(x), expected)
     strided = x.transpose(0, 2).contiguous().transpose(0, 2)
-    torch.testing.assert_close(ptd_ext.simplex_projection(strided), expected)
-    torch.testing.assert_close(ptd_ext.simplex_projection(x[1, 2]), expected[1, 2])
-    assert ptd_ext.simplex_projection(x[:0]).shape == (0, 4, 5)
+    torch.testing.assert_close(ptd_ext.ops.simplex_projection(strided), expected)
+    torch.testing.assert_close(ptd_ext.ops.simplex_projection(x[1, 2]), expected[1, 2])
+    assert ptd_ext.ops.simplex_projection(x[:0]).shape == (0, 4, 5)
     for half in (torch.float16, torch.bfloat16):
-        projected = ptd_ext.simplex_projection(x.to(half))
+        projected = ptd_ext.ops.simplex_projection(x.to(half))
         assert projected.dtype == torch.float32
         torch.testing.assert_close(projected, reference.simplex_projection(x.to(half).float()))
 
@@ -73,7 +73,7 @@ def test_shapes_layouts_and_types(device):
 def test_sums_that_would_overflow(row, device):
     x = torch.tensor([row], device=device)
     truth = reference.simplex_projection(x.double())
-    for projected in (ptd_ext.simplex_projection(x), reference.simplex_projection(x)):
+    for projected in (ptd_ext.ops.simplex_projection(x), reference.simplex_projection(x)):
         torch.testing.assert_close(projected.double(), truth)
 
 
@@ -99,7 +99,7 @@ def test_infinities_are_limits_and_nan_stays_in_its_row(padding, device):
         wanted[4] = 1 / (3 + padding)
     rows = torch.cat([rows, torch.zeros_like(rows[:1])])
     rows[-1, 1] = nan
-    projected = ptd_ext.simplex_projection(rows)
+    projected = ptd_ext.ops.simplex_projection(rows)
     torch.testing.assert_close(projected[:-1], wanted)
     torch.testing.assert_close(projected, reference.simplex_projection(rows), equal_nan=True)
     assert projected[-1].isnan().all()
@@ -116,7 +116,7 @@ def test_gradient(length, dtype, device):
     outer = normal(19, length, dtype=dtype, device=device, seed=1)
     ours, theirs = (
         torch.autograd.grad(project(x), x, outer)[0]
-        for project in (ptd_ext.simplex_projection, reference.simplex_projection)
+        for project in (ptd_ext.ops.simplex_projection, reference.simplex_projection)
     )
     torch.testing.assert_close(ours, theirs)
 
@@ -125,16 +125,16 @@ def test_gradient(length, dtype, device):
 def test_jacobian(device):
     """I − 11ᵀ/|A| on the support A, zero off it."""
     x = normal(9, device=device)
-    on = (ptd_ext.simplex_projection(x) > 0).double()
-    jacobian = torch.autograd.functional.jacobian(ptd_ext.simplex_projection, x)
+    on = (ptd_ext.ops.simplex_projection(x) > 0).double()
+    jacobian = torch.autograd.functional.jacobian(ptd_ext.ops.simplex_projection, x)
     torch.testing.assert_close(jacobian, on.diag() - torch.outer(on, on) / on.sum())
 
 
 @each_device
 def test_gradcheck(device):
     x = normal(6, 7, device=device).requires_grad_()
-    assert torch.autograd.gradcheck(ptd_ext.simplex_projection, x)
-    assert torch.autograd.gradgradcheck(ptd_ext.simplex_projection, x)
+    assert torch.autograd.gradcheck(ptd_ext.ops.simplex_projection, x)
+    assert torch.autograd.gradgradcheck(ptd_ext.ops.simplex_projection, x)
 
 
 @each_device
@@ -150,31 +150,31 @@ def test_opcheck(dtype, device):
 
 def test_compile_and_transforms():
     x = normal(5, 8).requires_grad_()
-    compiled = torch.compile(ptd_ext.simplex_projection, fullgraph=True)
-    expected = ptd_ext.simplex_projection(x)
+    compiled = torch.compile(ptd_ext.ops.simplex_projection, fullgraph=True)
+    expected = ptd_ext.ops.simplex_projection(x)
     torch.testing.assert_close(compiled(x), expected)
     outer = normal(5, 8, seed=1)
     torch.testing.assert_close(
         *(torch.autograd.grad(y, x, outer)[0] for y in (compiled(x), expected))
     )
     plain = x.detach()
-    for project in (ptd_ext.simplex_projection, torch.ops.ptd_ext.simplex_projection):
+    for project in (ptd_ext.ops.simplex_projection, torch.ops.ptd_ext.simplex_projection):
         mapped = torch.func.vmap(project, in_dims=1, out_dims=1)(plain.T)
         torch.testing.assert_close(mapped, expected.detach().T)
-    rows = torch.func.vmap(torch.func.jacrev(ptd_ext.simplex_projection))(plain)
+    rows = torch.func.vmap(torch.func.jacrev(ptd_ext.ops.simplex_projection))(plain)
     torch.testing.assert_close(
         torch.einsum("nij,nj->ni", rows, outer),
-        torch.autograd.grad(ptd_ext.simplex_projection(x), x, outer)[0],
+        torch.autograd.grad(ptd_ext.ops.simplex_projection(x), x, outer)[0],
     )
-    _, tangent = torch.func.jvp(ptd_ext.simplex_projection, (plain,), (outer,))
+    _, tangent = torch.func.jvp(ptd_ext.ops.simplex_projection, (plain,), (outer,))
     torch.testing.assert_close(tangent, torch.einsum("nij,nj->ni", rows, outer))
 
 
 def test_rows_do_not_depend_on_each_other():
     x = normal(100, 20, dtype=torch.float32)
-    together = ptd_ext.simplex_projection(x)
-    assert torch.equal(together[57:], ptd_ext.simplex_projection(x[57:]))
-    assert torch.equal(together, ptd_ext.simplex_projection(x.flip(0)).flip(0))
+    together = ptd_ext.ops.simplex_projection(x)
+    assert torch.equal(together[57:], ptd_ext.ops.simplex_projection(x[57:]))
+    assert torch.equal(together, ptd_ext.ops.simplex_projection(x.flip(0)).flip(0))
 
 
 def test_slow_rows_end():
@@ -184,15 +184,15 @@ def test_slow_rows_end():
         for dtype in (torch.float32, torch.float64):
             x = (1000 * row).to(dtype)[None]
             torch.testing.assert_close(
-                ptd_ext.simplex_projection(x), reference.simplex_projection(x)
+                ptd_ext.ops.simplex_projection(x), reference.simplex_projection(x)
             )
 
 
 def test_errors():
     for shape in ((), (3, 0)):
         with pytest.raises(RuntimeError, match=r"x must be \[..., R\] with R at least 1; got"):
-            ptd_ext.simplex_projection(torch.zeros(shape))
+            ptd_ext.ops.simplex_projection(torch.zeros(shape))
     with pytest.raises(RuntimeError, match="x must be float32 or float64; got int64"):
-        ptd_ext.simplex_projection(torch.ones(3, dtype=torch.int64))
+        ptd_ext.ops.simplex_projection(torch.ones(3, dtype=torch.int64))
     with pytest.raises(RuntimeError, match=r"grad must have the shape and type of projected"):
         torch.ops.ptd_ext.simplex_projection_backward(torch.ones(2), torch.ones(3))

@@ -8,7 +8,7 @@ from cases import each_device, normal_like, uniform
 from random_numbers import new_generator
 
 import ptd_ext
-from ptd_ext.ops import reference
+from ptd_ext.ops import reference, simplex_weights
 from ptd_ext.ops.simplex import WeightProblem, eigenvalue_bound
 
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -60,7 +60,7 @@ def test_against_definition(parts, dtype, device):
 @pytest.mark.parametrize("parts", COUNTS)
 def test_optimality(parts, dtype, device):
     gram, linear = make_problem(parts)
-    weights = ptd_ext.simplex_weights(
+    weights = simplex_weights(
         gram.to(device, dtype), linear.to(device, dtype), max_iter=5000, tol=1e-7
     )
     weights = weights.cpu().double()
@@ -83,7 +83,7 @@ def test_linear_terms_that_dwarf_the_simplex(parts, scale, dtype, device):
         None,
         reference.simplex_projection(normal_like(linear)),
     ):
-        weights = ptd_ext.simplex_weights(gram.to(linear), linear, start, max_iter=3)
+        weights = simplex_weights(gram.to(linear), linear, start, max_iter=3)
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-5)
 
 
@@ -104,8 +104,8 @@ def test_terms_that_are_out_of_reach(row, steps, dtype, device):
     linear = torch.tensor([row], device=device, dtype=dtype)
     near = (linear - linear.max()).clamp(min=-100)  # a constant taken off all terms changes nothing
     gram = torch.eye(4, device=device, dtype=dtype)
-    weights = ptd_ext.simplex_weights(gram, linear, max_iter=steps)
-    wanted = ptd_ext.simplex_weights(gram, near, max_iter=steps)
+    weights = simplex_weights(gram, linear, max_iter=steps)
+    wanted = simplex_weights(gram, near, max_iter=steps)
     torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-6)
     torch.testing.assert_close(weights.sum(), torch.ones_like(weights.sum()))
 
@@ -114,10 +114,10 @@ def test_terms_that_are_out_of_reach(row, steps, dtype, device):
 @pytest.mark.parametrize("scale", [1e-5, 1e-2, 1.0, 1e2, 1e4])
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 def test_scale_and_offset_do_not_matter(scale, offset, device):
-    plain = ptd_ext.simplex_weights(*make_problem(12), max_iter=2000, tol=1e-9)
+    plain = simplex_weights(*make_problem(12), max_iter=2000, tol=1e-9)
     gram, linear = make_problem(12, scale=scale, offset=offset)
     for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 2e-3)):
-        weights = ptd_ext.simplex_weights(
+        weights = simplex_weights(
             gram.to(device, dtype), linear.to(device, dtype), max_iter=2000, tol=1e-7
         )
         torch.testing.assert_close(weights.cpu().double(), plain, rtol=0, atol=tolerance)
@@ -135,11 +135,11 @@ def test_objective_never_rises(dtype, device):
     one_by_one = weights
     for steps in range(1, 60):
         now = objective(
-            gram, linear, ptd_ext.simplex_weights(*given, weights, max_iter=steps).cpu().double()
+            gram, linear, simplex_weights(*given, weights, max_iter=steps).cpu().double()
         )
         assert (now <= before + rounding).all()
         before = torch.minimum(before, now)
-        one_by_one = ptd_ext.simplex_weights(*given, one_by_one, max_iter=1)
+        one_by_one = simplex_weights(*given, one_by_one, max_iter=1)
     # All steps in one call have momentum, and get further.
     single = objective(gram, linear, one_by_one.cpu().double())
     assert before.mean() <= single.mean() + rounding
@@ -151,25 +151,25 @@ def test_leading_dimensions(device):
     gram, linear = (
         torch.stack(t).to(device).reshape(2, 3, *t[0].shape) for t in zip(*problems, strict=True)
     )
-    together = ptd_ext.simplex_weights(gram, linear, max_iter=8)
+    together = simplex_weights(gram, linear, max_iter=8)
     assert together.shape == (2, 3, 21, 9)
     for index, (g, b) in enumerate(problems):
-        alone = ptd_ext.simplex_weights(g.to(device), b.to(device), max_iter=8)
+        alone = simplex_weights(g.to(device), b.to(device), max_iter=8)
         torch.testing.assert_close(together[index // 3, index % 3], alone, rtol=0, atol=1e-14)
     strided = linear.transpose(-1, -2).contiguous().transpose(-1, -2)
-    assert torch.equal(ptd_ext.simplex_weights(gram, strided, max_iter=8), together)
-    assert ptd_ext.simplex_weights(gram, linear[..., :0, :]).shape == (2, 3, 0, 9)
+    assert torch.equal(simplex_weights(gram, strided, max_iter=8), together)
+    assert simplex_weights(gram, linear[..., :0, :]).shape == (2, 3, 0, 9)
 
 
 @each_device
 def test_rows_do_not_depend_on_each_other(device):
     gram, linear = (t.float().to(device) for t in make_problem(20, rows=101))
-    together = ptd_ext.simplex_weights(gram, linear, max_iter=300, tol=1e-5)
+    together = simplex_weights(gram, linear, max_iter=300, tol=1e-5)
     for part in (slice(0, 1), slice(37, 101), slice(90, 95)):
-        alone = ptd_ext.simplex_weights(gram, linear[part], max_iter=300, tol=1e-5)
+        alone = simplex_weights(gram, linear[part], max_iter=300, tol=1e-5)
         assert torch.equal(together[part], alone)
     linear[40, 3] = torch.nan
-    spoilt = ptd_ext.simplex_weights(gram, linear, max_iter=300, tol=1e-5)
+    spoilt = simplex_weights(gram, linear, max_iter=300, tol=1e-5)
     assert spoilt[40].isnan().all()
     others = torch.arange(101) != 40
     assert torch.equal(spoilt[others], together[others])
@@ -180,10 +180,10 @@ def test_rows_do_not_depend_on_each_other(device):
 def test_parts_that_are_alike(dtype, device):
     ones = torch.ones(4, 4, dtype=dtype, device=device)
     linear = torch.zeros(3, 4, dtype=dtype, device=device)
-    assert (ptd_ext.simplex_weights(ones, linear) == 0.25).all()
+    assert (simplex_weights(ones, linear) == 0.25).all()
     # Linear objectives have their solution at a vertex.
     linear[:, 2] = 1
-    weights = ptd_ext.simplex_weights(0 * ones, linear)
+    weights = simplex_weights(0 * ones, linear)
     assert torch.equal(weights, torch.eye(4, dtype=dtype, device=device)[[2, 2, 2]])
 
 
@@ -191,16 +191,16 @@ def test_start_is_projected():
     gram, linear = make_problem(6)
     start = uniform(*linear.shape, dtype=linear.dtype, device=linear.device)
     torch.testing.assert_close(
-        ptd_ext.simplex_weights(gram, linear, start, max_iter=0),
+        simplex_weights(gram, linear, start, max_iter=0),
         reference.simplex_projection(start),
     )
 
 
 def test_several_threads():
     gram, linear = make_problem(10, rows=5000)
-    alone = ptd_ext.simplex_weights(gram, linear)
+    alone = simplex_weights(gram, linear)
     torch.set_num_threads(3)
-    assert torch.equal(ptd_ext.simplex_weights(gram, linear), alone)
+    assert torch.equal(simplex_weights(gram, linear), alone)
 
 
 def test_eigenvalue_bound():
@@ -221,9 +221,9 @@ def test_eigenvalue_bound():
 def test_no_gradient():
     gram, linear = make_problem(4)
     with pytest.raises(RuntimeError, match="simplex_weights is not differentiable: detach"):
-        ptd_ext.simplex_weights(gram, linear.requires_grad_())
+        simplex_weights(gram, linear.requires_grad_())
     with torch.no_grad():
-        ptd_ext.simplex_weights(gram, linear)
+        simplex_weights(gram, linear)
     problem = WeightProblem.of(gram[None])
     weights = problem.solve(linear[None], None, 3, 0.0)
     with pytest.raises(RuntimeError, match="simplex_weights is not differentiable"):
@@ -235,21 +235,21 @@ def test_opcheck_and_compile(device):
     gram, linear = (t.to(device) for t in make_problem(5))
     arguments = (*WeightProblem.of(gram[None]), linear[None], None, 4, 0.0)
     torch.library.opcheck(torch.ops.ptd_ext.simplex_weights, arguments)
-    compiled = torch.compile(ptd_ext.simplex_weights, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(gram, linear), ptd_ext.simplex_weights(gram, linear))
+    compiled = torch.compile(ptd_ext.ops.simplex_weights, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(gram, linear), simplex_weights(gram, linear))
 
 
 def test_errors():
     gram, linear = make_problem(4)
     with pytest.raises(ValueError, match=r"gram must be \[…, R, R\].*got \[4, 4\] and \[50, 3\]"):
-        ptd_ext.simplex_weights(gram, linear[:, :3])
+        simplex_weights(gram, linear[:, :3])
     with pytest.raises(ValueError, match="tol must not be negative; got -1"):
-        ptd_ext.simplex_weights(gram, linear, tol=-1)
+        simplex_weights(gram, linear, tol=-1)
     with pytest.raises(RuntimeError, match="max_iter must not be negative; got -2"):
-        ptd_ext.simplex_weights(gram, linear, max_iter=-2)
+        simplex_weights(gram, linear, max_iter=-2)
     with pytest.raises(RuntimeError, match="must have 1 to 256 parts; got 257"):
-        ptd_ext.simplex_weights(torch.eye(257), torch.zeros(2, 257))
+        simplex_weights(torch.eye(257), torch.zeros(2, 257))
     with pytest.raises(RuntimeError, match="linear must be float32 or float64; got float16"):
-        ptd_ext.simplex_weights(gram.half(), linear.half())
+        simplex_weights(gram.half(), linear.half())
     with pytest.raises(RuntimeError, match=r"contraction must be .*float64; got .*float32"):
-        ptd_ext.simplex_weights(gram.float(), linear)
+        simplex_weights(gram.float(), linear)

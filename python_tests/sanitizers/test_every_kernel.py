@@ -7,7 +7,7 @@ from random_numbers import new_generator
 
 import ptd_ext
 from ptd_ext.ops import reference
-from ptd_ext.reference import simplex_least_squares as interior_point
+from ptd_ext.ops.reference import simplex_least_squares as interior_point
 
 # T(x) in registers, in tiles and by matrix products; with many zeros, whose signs are tabulated.
 SIZES = [(4001, 7, 3), (701, 37, 5)]
@@ -43,12 +43,12 @@ def test_operators_of_a_column(size, dtype, slack, name):
 def test_operators_of_the_matrix(size, dtype, slack):
     inputs = inputs_of(size, dtype, slack)
     assert_same(
-        lambda i: ptd_ext.noisy_posterior(i.logits, *i.transition),
+        lambda i: ptd_ext.ops.noisy_posterior(i.logits, *i.transition),
         lambda i: reference.noisy_posterior(i.logits, *i.transition),
         inputs,
     )
     assert_same(
-        lambda i: ptd_ext.transition_matrix(*i.transition),
+        lambda i: ptd_ext.ops.transition_matrix(*i.transition),
         lambda i: reference.transition_matrix(*i.transition),
         inputs,
     )
@@ -73,14 +73,14 @@ def test_slack_alone(size, dtype):
 def test_simplex_operators(dtype, columns):
     g = new_generator(columns)
     rows = torch.randn(5003, columns, generator=g, dtype=dtype).requires_grad_()
-    found, wanted = ptd_ext.simplex_projection(rows), reference.simplex_projection(rows)
+    found, wanted = ptd_ext.ops.simplex_projection(rows), reference.simplex_projection(rows)
     torch.testing.assert_close(found, wanted)
     outer = torch.randn(rows.shape, generator=g, dtype=dtype)
     grads = [torch.autograd.grad(result, rows, outer)[0] for result in (found, wanted)]
     torch.testing.assert_close(*grads)
     basis = torch.rand(columns, 50, generator=g, dtype=dtype)
     data = torch.rand(700, columns, generator=g, dtype=dtype).softmax(-1) @ basis
-    weights = ptd_ext.simplex_weights(basis @ basis.mT, data @ basis.mT, max_iter=200)
+    weights = ptd_ext.ops.simplex_weights(basis @ basis.mT, data @ basis.mT, max_iter=200)
     torch.testing.assert_close(weights @ basis, data, rtol=0, atol=0.02)
 
 

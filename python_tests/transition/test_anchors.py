@@ -7,6 +7,7 @@ from cases import each_device
 from random_numbers import new_generator
 
 import ptd_ext
+from ptd_ext.transition import class_transition
 
 
 def posterior(count=1000, classes=4, seed=0):
@@ -99,8 +100,8 @@ def test_larger_than_memory(steps, batch, monkeypatch, tmp_path):
     for held in (scores, scores.numpy(), memory_map, loader, lambda: scores.split(batch)):
         found = ptd_ext.find_anchors(held, ids=ids)
         assert [each.tolist() for each in found.ids] == expected
-        matrix = ptd_ext.class_transition(held, found, ids=ids).transition
-        assert torch.equal(matrix, ptd_ext.class_transition(scores, found, ids=ids).transition)
+        matrix = class_transition(held, found, ids=ids).transition
+        assert torch.equal(matrix, class_transition(scores, found, ids=ids).transition)
     wrong = scores.clone()
     wrong[800] *= 2
     for held in (wrong, lambda: wrong.split(batch)):
@@ -120,15 +121,15 @@ def test_few_samples(rule):
 
 def test_class_transition():
     anchors = ptd_ext.find_anchors(POSTERIOR, rule="argmax")
-    matrix = ptd_ext.class_transition(POSTERIOR, anchors).transition
+    matrix = class_transition(POSTERIOR, anchors).transition
     torch.testing.assert_close(matrix, POSTERIOR[POSTERIOR.argmax(0)])
     ids = torch.arange(1000) * 2
     band = ptd_ext.find_anchors(POSTERIOR, ids=ids)
-    matrix = ptd_ext.class_transition(POSTERIOR, band, ids=ids).transition
+    matrix = class_transition(POSTERIOR, band, ids=ids).transition
     torch.testing.assert_close(matrix[3], POSTERIOR[band[3] // 2].mean(0))
     torch.testing.assert_close(matrix.sum(1), torch.ones(4))
     lists = [ids.tolist() for ids in band.ids]
-    assert torch.equal(ptd_ext.class_transition(POSTERIOR, lists, ids=ids).transition, matrix)
+    assert torch.equal(class_transition(POSTERIOR, lists, ids=ids).transition, matrix)
 
 
 def test_class_transition_of_clean_anchors_is_exact():
@@ -137,7 +138,7 @@ def test_class_transition_of_clean_anchors_is_exact():
     mixed = torch.rand(3000, 3, generator=new_generator(0)).softmax(1)
     clean = torch.where(torch.arange(3000)[:, None] < 300, torch.eye(3)[labels], mixed)
     found = ptd_ext.find_anchors(clean @ truth, rule="argmax", count=50)
-    torch.testing.assert_close(ptd_ext.class_transition(clean @ truth, found).transition, truth)
+    torch.testing.assert_close(class_transition(clean @ truth, found).transition, truth)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +167,12 @@ def test_bad_arguments(given, options, sentence):
 
 def test_bad_anchors():
     with pytest.raises(ValueError, match="anchors must be given for all 4 classes; got 2"):
-        ptd_ext.class_transition(POSTERIOR, [[0], [1]])
+        class_transition(POSTERIOR, [[0], [1]])
     with pytest.raises(ValueError, match="anchors must not be empty for any class; class 2 has"):
-        ptd_ext.class_transition(POSTERIOR, [[0], [1], [], [2]])
+        class_transition(POSTERIOR, [[0], [1], [], [2]])
     sentence = r"anchors must be in ids; 1 of 5 are missing, the first is 1000"
     with pytest.raises(ValueError, match=sentence):
-        ptd_ext.class_transition(POSTERIOR, [[0], [1, 1000], [3], [2]])
+        class_transition(POSTERIOR, [[0], [1, 1000], [3], [2]])
     with pytest.raises(TypeError, match=r"pred_probs must be floating-point; got torch.int64"):
         ptd_ext.find_anchors(torch.ones(3, 3, dtype=torch.int64))
 

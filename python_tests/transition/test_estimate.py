@@ -20,7 +20,7 @@ def test_transition_is_the_mean_over_samples():
         parts=PARTS, class_prior=torch.tensor([3.0, 1.0]), n_samples=4, weights=WEIGHTS
     )
     torch.testing.assert_close(found.transition, torch.tensor([[0.7, 0.3], [0.3, 0.7]]))
-    mean = ptd_ext.transition_matrix(WEIGHTS, PARTS).mean(0)
+    mean = ptd_ext.ops.transition_matrix(WEIGHTS, PARTS).mean(0)
     torch.testing.assert_close(found.transition, mean)
     assert found.noise_rate == pytest.approx(0.3)
     summary = found.summary()
@@ -134,9 +134,9 @@ def family():
     anchors = ptd_ext.find_anchors(probs, count=6)
     learned = ptd_ext.fit_learned_parts(features, probs, labels, n_parts=2, max_epochs=1)
     found = [
-        ptd_ext.class_transition(probs, anchors),
+        ptd_ext.transition.class_transition(probs, anchors),
         ptd_ext.fit_part_transitions(weights, probs, anchors),
-        ptd_ext.neighbour_transition(features, labels),
+        ptd_ext.transition.neighbour_transition(features, labels),
         learned,
     ]
     em = ptd_ext.TransitionEM(labels, 0.3)

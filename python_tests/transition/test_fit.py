@@ -132,7 +132,7 @@ def solve_on(free, gram, right):
 def test_nothing_but_the_ridge():
     """A large ridge, or weights that say nothing, leave the class-dependent row."""
     weights, posterior, anchors, _ = planted(5, 4, 60, noise=0.05)
-    matrix = ptd_ext.class_transition(posterior, anchors).transition
+    matrix = ptd_ext.transition.class_transition(posterior, anchors).transition
     strong = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=1e6)
     torch.testing.assert_close(strong.parts, matrix.expand(4, 5, 5), rtol=0, atol=1e-6)
     alike = torch.full_like(weights, 0.25)
@@ -145,7 +145,7 @@ def test_one_part_is_the_class_transition():
     ones = torch.ones(len(posterior), 1, dtype=torch.float64)
     fit = ptd_ext.fit_part_transitions(ones, posterior, anchors)
     torch.testing.assert_close(
-        fit.parts[0], ptd_ext.class_transition(posterior, anchors).transition
+        fit.parts[0], ptd_ext.transition.class_transition(posterior, anchors).transition
     )
 
 
@@ -200,7 +200,7 @@ def test_the_losses_take_what_numpy_made():
     loss = ptd_ext.forward_loss(logits, labels, torch.as_tensor(weights), parts, validate=True)
     loss.backward()
     assert loss.dtype == logits.grad.dtype == torch.float32
-    expected = ptd_ext.reference.forward_loss(
+    expected = ptd_ext.ops.reference.forward_loss(
         logits.detach().double(), labels, torch.as_tensor(weights), parts
     )
     torch.testing.assert_close(loss.double(), expected, rtol=1e-6, atol=0)

@@ -5,7 +5,7 @@ import torch
 from random_numbers import new_generator
 
 import ptd_ext
-from ptd_ext.transition.gate import LinearGate
+from ptd_ext.transition import LinearGate
 
 
 def test_weights_are_the_softmax_of_an_affine_function():
@@ -20,7 +20,7 @@ def test_weights_are_the_softmax_of_an_affine_function():
 
 
 def test_gate_is_checked():
-    gate = ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.zeros(4))
+    gate = LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.zeros(4))
     parts = torch.eye(3).expand(2, 3, 3)
     with pytest.raises(ValueError, match="gate must give weights of 3 parts; it gives 2"):
         ptd_ext.PartTransition(torch.eye(3).expand(3, 3, 3), gate=gate)
@@ -29,6 +29,6 @@ def test_gate_is_checked():
     with pytest.raises(ValueError, match=r"features must be \[N, 4\]; got \[1, 5\]"):
         ptd_ext.PartTransition(parts, gate=gate).weights(torch.zeros(1, 5))
     with pytest.raises(ValueError, match=r"gate bias must be \[2\]; got \[3\]"):
-        ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(3), torch.zeros(4))
+        LinearGate(torch.zeros(2, 4), torch.zeros(3), torch.zeros(4))
     with pytest.raises(ValueError, match="gate centre must be finite"):
-        ptd_ext.LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.full((4,), torch.inf))
+        LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.full((4,), torch.inf))

@@ -28,7 +28,7 @@ def test_approximation_error(weights, slack):
 
 
 def test_approximation_error_of_the_truth_is_zero():
-    made = ptd_ext.symmetric_noise(torch.arange(60) % 3, 0.3, random_state=0)
+    made = ptd_ext.noise.symmetric_noise(torch.arange(60) % 3, 0.3, random_state=0)
     matrix = torch.full((3, 3), 0.15).fill_diagonal_(0.7)
     assert approximation_error(made.rows, made.labels, None, matrix) < 1e-6
     flipped = matrix[:, [1, 2, 0]]

@@ -114,7 +114,7 @@ def test_types_of_eight_bits():
     with pytest.raises(TypeError, match="parts must be floating-point, of 16 bits or more"):
         ptd_ext.PartTransition(parts)
     with pytest.raises(TypeError, match="gate weight must be a floating-point tensor"):
-        ptd_ext.LinearGate(parts[0], torch.zeros(3), torch.zeros(3))
+        ptd_ext.transition.LinearGate(parts[0], torch.zeros(3), torch.zeros(3))
 
 
 def test_bad_calls():
@@ -135,5 +135,5 @@ def test_parts_are_in_column_layout_wherever_they_come_from(tmp_path):
     made.save(tmp_path / "made.safetensors")
     loaded = ptd_ext.PartTransition.load(tmp_path / "made.safetensors")
     for found in (made, loaded, made.to(torch.float64), made.to("cpu")):
-        assert ptd_ext.prepare_parts(found.parts) is found.parts
+        assert ptd_ext.ops.prepare_parts(found.parts) is found.parts
     assert torch.equal(loaded.parts, PARTS)

@@ -21,7 +21,7 @@ def clusters(samples=3000, classes=4, seed=0, absent=None):
 
 def test_recovers_matrix_prior_rate_and_labels():
     features, clean, noisy, matrix = clusters()
-    found = ptd_ext.neighbour_transition(features, noisy)
+    found = ptd_ext.transition.neighbour_transition(features, noisy)
     assert (found.transition - matrix).abs().sum(1).max() < 0.15
     rate = (clean != noisy).float().mean().item()
     assert abs(found.noise_rate - rate) < 0.03
@@ -34,16 +34,16 @@ def test_recovers_matrix_prior_rate_and_labels():
 def test_iterations_are_counted():
     features, _, noisy, _ = clusters(300)
     for most in (0, 1, 3):
-        found = ptd_ext.neighbour_transition(features, noisy, max_iter=most)
+        found = ptd_ext.transition.neighbour_transition(features, noisy, max_iter=most)
         assert found.n_iter == most
-    settled = ptd_ext.neighbour_transition(features, noisy, max_iter=1000)
+    settled = ptd_ext.transition.neighbour_transition(features, noisy, max_iter=1000)
     assert 3 < settled.n_iter < 1000
 
 
 def test_class_without_labels_is_told():
     features, _, noisy, _ = clusters(500, absent=3)
     noisy[noisy == 3] = 0
-    found = ptd_ext.neighbour_transition(features, noisy, n_classes=4)
+    found = ptd_ext.transition.neighbour_transition(features, noisy, n_classes=4)
     assert found.transition.isfinite().all()
     torch.testing.assert_close(found.transition.sum(1), torch.ones(4))
     assert found.class_prior[3] < 1e-3
@@ -76,7 +76,7 @@ def test_class_without_labels_is_told():
 )
 def test_bad_arguments_get_a_sentence(features, labels, options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        ptd_ext.neighbour_transition(features, labels, **options)
+        ptd_ext.transition.neighbour_transition(features, labels, **options)
 
 
 def test_two_classes():
@@ -84,6 +84,6 @@ def test_two_classes():
     clean = torch.arange(600) % 2
     features = 0.3 * torch.randn(600, 4, generator=g) + 4 * torch.eye(2, 4)[clean]
     noisy = torch.where(torch.rand(600, generator=g) < 0.1, 1 - clean, clean)
-    found = ptd_ext.neighbour_transition(features, noisy)
+    found = ptd_ext.transition.neighbour_transition(features, noisy)
     assert (found.posterior.argmax(1) == clean).float().mean() > 0.98
     assert abs(found.noise_rate - (noisy != clean).float().mean()) < 0.03

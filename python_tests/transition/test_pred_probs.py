@@ -47,7 +47,7 @@ def test_averaged_over_epochs():
     for given in (epochs, tuple(epochs), torch.stack(epochs), np.stack(epochs)):
         found = ptd_ext.find_anchors(given)
         assert all(map(torch.equal, found.ids, expected.ids))
-    combined, ids = ptd_ext.combine_pred_probs(epochs)
+    combined, ids = ptd_ext.transition.combine_pred_probs(epochs)
     torch.testing.assert_close(combined, mean)
     assert torch.equal(ids, torch.arange(1000))
     torch.testing.assert_close(epochs[0], posterior(seed=0))  # inputs are not written
@@ -57,14 +57,14 @@ def test_cross_fitted():
     """Every sample scored by the network of another fold; folds come in any order."""
     order = torch.randperm(1000, generator=new_generator(1))
     folds = [(part + 50, POSTERIOR[part]) for part in order.split(300)]
-    combined, ids = ptd_ext.combine_pred_probs(folds)
+    combined, ids = ptd_ext.transition.combine_pred_probs(folds)
     assert torch.equal(ids, torch.arange(1000) + 50)
     torch.testing.assert_close(combined, POSTERIOR.double())
     expected = ptd_ext.find_anchors(POSTERIOR, ids=torch.arange(1000) + 50)
     assert all(map(torch.equal, ptd_ext.find_anchors(folds).ids, expected.ids))
     # ids choose and order; a sample scored twice gets the mean.
     twice = [*folds, (torch.tensor([51]), torch.tensor([[1.0, 0, 0, 0]]))]
-    chosen, ids = ptd_ext.combine_pred_probs(twice, ids=[60, 51])
+    chosen, ids = ptd_ext.transition.combine_pred_probs(twice, ids=[60, 51])
     assert ids.tolist() == [60, 51]
     torch.testing.assert_close(chosen[0], POSTERIOR[10].double())
     half = (POSTERIOR[1].double() + torch.tensor([1.0, 0, 0, 0])) / 2

@@ -4,8 +4,8 @@ import pytest
 import torch
 from random_numbers import new_generator
 
-from ptd_ext import reference
-from ptd_ext.reference import simplex_least_squares as interior_point
+from ptd_ext.ops import reference
+from ptd_ext.ops.reference import simplex_least_squares as interior_point
 from ptd_ext.transition import _simplex_least_squares as least_squares
 from ptd_ext.transition._simplex_least_squares import kkt_residual
 

@@ -39,7 +39,7 @@ def saved(request, tmp_path, noise, part_transition):
     path = tmp_path / "saved.safetensors"
     if request.param == "noise":
         noise.save(path)
-        return path, ptd_ext.LabelNoise.load
+        return path, ptd_ext.noise.LabelNoise.load
     part_transition.save(path)
     return path, ptd_ext.PartTransition.load
 
@@ -48,7 +48,7 @@ def saved(request, tmp_path, noise, part_transition):
 @pytest.mark.parametrize("with_slack", [True, False])
 def test_part_transition_comes_back(part_transition, with_basis, with_slack, tmp_path):
     kept = ptd_ext.PartTransition(
-        ptd_ext.prepare_parts(part_transition.parts),  # not contiguous
+        ptd_ext.ops.prepare_parts(part_transition.parts),  # not contiguous
         part_transition.basis if with_basis else None,
         part_transition.slack if with_slack else None,
         about=part_transition.about,
@@ -122,7 +122,7 @@ def test_the_other_kind(noise, part_transition, tmp_path):
     with pytest.raises(ValueError, match="must hold a part transition; it holds label noise"):
         ptd_ext.PartTransition.load(tmp_path / "a")
     with pytest.raises(ValueError, match="must hold label noise; it holds a part transition"):
-        ptd_ext.LabelNoise.load(tmp_path / "b")
+        ptd_ext.noise.LabelNoise.load(tmp_path / "b")
 
 
 def test_other_formats(tmp_path):
@@ -144,7 +144,7 @@ def test_types_that_are_never_written(noise, part_transition, dtype, tmp_path):
         ptd_ext.PartTransition.load(tmp_path / "parts")
     dataclasses.replace(noise, rows=noise.rows.to(dtype)).save(tmp_path / "noise")
     with pytest.raises(ValueError, match=f"types that ptd_ext writes; rows is {dtype}"):
-        ptd_ext.LabelNoise.load(tmp_path / "noise")
+        ptd_ext.noise.LabelNoise.load(tmp_path / "noise")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_many_names_count_for_the_header(tmp_path, monkeypatch):
 
 def test_no_such_place(noise, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere is not a file"):
-        ptd_ext.LabelNoise.load(tmp_path / "nowhere")
+        ptd_ext.noise.LabelNoise.load(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"cannot be written: .*folder is not a folder"):
         noise.save(tmp_path / "folder" / "noise")
 

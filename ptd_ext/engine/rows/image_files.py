@@ -121,7 +121,7 @@ class ImageFiles:
             from PIL import Image, UnidentifiedImageError
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
-                'Image files need Pillow: pip install "ptd_ext[train]".'
+                'Image files need Pillow: pip install "ptd_ext[all]".'
             ) from None
         path = self.root / self.name(position)
         if not path.is_file():

@@ -66,8 +66,7 @@ class DataSetEntry:
         """
         absent = [module for module in self.modules if find_spec(module) is None]
         if absent:
-            extra = "labels" if "pandas" in absent else "train"
-            return f'{", ".join(absent)} is not installed: pip install "ptd_ext[{extra}]"'
+            return f'{", ".join(absent)} is not installed: pip install "ptd_ext[all]"'
         if root is not None and not Path(root).exists():
             return f"{root} does not exist"
         return ""

@@ -75,7 +75,7 @@ def _figure(height: float, count: int) -> tuple[Figure, Any]:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'Drawing needs matplotlib: pip install "ptd_ext[plot]"', name="matplotlib"
+            'Drawing needs matplotlib: pip install "ptd_ext[all]"', name="matplotlib"
         ) from None
     figure = Figure(figsize=(13, height * count), layout="constrained")
     return figure, figure.subfigures(count, 1, squeeze=False)[:, 0]

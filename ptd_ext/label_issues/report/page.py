@@ -65,7 +65,7 @@ def _render(
         from markupsafe import Markup
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            'The report needs Jinja: pip install "ptd_ext[labels]".', name=error.name
+            'The report needs Jinja: pip install "ptd_ext[all]".', name=error.name
         ) from None
 
     environment = Environment(

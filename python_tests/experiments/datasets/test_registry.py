@@ -49,7 +49,7 @@ def test_options_of_other_data_sets_are_rejected():
 
 def test_why_a_data_set_cannot_be_used(tmp_path):
     entry = DataSetEntry(lambda root, seed: None, "nothing", modules=("no_such_module",))
-    assert entry.missing() == 'no_such_module is not installed: pip install "ptd_ext[train]"'
+    assert entry.missing() == 'no_such_module is not installed: pip install "ptd_ext[all]"'
     assert DATA_SETS["digits"].missing() == ""
     assert DATA_SETS["mnist"].missing(tmp_path) == ""
     assert DATA_SETS["mnist"].missing(tmp_path / "none").endswith("none does not exist")

@@ -8,11 +8,12 @@ import pytest
 import torch
 from training_cases import CPU, quick_values
 
-from ptd_ext import TrainedRun, pairwise_noise
+from ptd_ext import TrainedRun
 from ptd_ext.cli import main
 from ptd_ext.experiments.presets import resolve
 from ptd_ext.experiments.run.experiment import train
 from ptd_ext.label_issues.findings import COLUMNS
+from ptd_ext.noise import pairwise_noise
 
 pytest.importorskip("sklearn")
 

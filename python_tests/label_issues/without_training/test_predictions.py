@@ -14,7 +14,7 @@ def test_out_of_fold_probabilities_alone(kind):
     centres = 4 * torch.eye(3)
     clean = torch.randint(3, (900,))
     points = centres[clean] + torch.randn(900, 3)
-    make = ptd_ext.pairwise_noise if kind == "pairwise" else ptd_ext.symmetric_noise
+    make = ptd_ext.noise.pairwise_noise if kind == "pairwise" else ptd_ext.noise.symmetric_noise
     noise = make(clean, 0.3, random_state=0, n_classes=3)
     matrix = torch.zeros(3, 3).index_put_(
         (clean, noise.noisy_labels), torch.ones(900), accumulate=True

@@ -17,7 +17,7 @@ def load_digits(seed: int) -> DataSet:
         from sklearn.datasets import load_digits
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'digits needs scikit-learn: pip install "ptd_ext[train]".'
+            'digits needs scikit-learn: pip install "ptd_ext[all]".'
         ) from None
     values, labels = load_digits(return_X_y=True)
     images = (torch.from_numpy(values) * (255 / 16)).round().byte().reshape(-1, 1, 8, 8)

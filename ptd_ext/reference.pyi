@@ -1,1 +1,0 @@
-from ptd_ext.ops.reference import *
