@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
 
 _STORED = (bool, int, float, str, type(None))
+_SHOWN_CLASSES = 10  # in a notebook
 # Parameters that describe this machine or hold code: a file neither stores nor sets them.
 _NOT_STORED = ("device", "feature_extractor", "progress")
 
@@ -216,6 +218,16 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if columns is not None:
             found.feature_names_in_ = np.asarray(columns.names, dtype=object)
         return found
+
+    def _html_repr(self) -> str:
+        shown = super()._html_repr()
+        if not hasattr(self, "classes_"):
+            return shown
+        if hasattr(self, "label_issues_"):
+            return shown + self.label_issues_._repr_html_()
+        names = ", ".join(str(label) for label in self.classes_[:_SHOWN_CLASSES])
+        more = ", …" if len(self.classes_) > _SHOWN_CLASSES else ""
+        return f"{shown}<p>{escape(self.network_name_)}; classes {escape(names)}{more}</p>"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

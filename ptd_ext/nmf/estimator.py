@@ -25,8 +25,9 @@ class SimplexNMF(Params):
 
     Minimises ‖X − hW‖² by two alternating steps: all of W at once, from (hᵀh + εI) W = hᵀX; and for
     every row of h some steps of :func:`ptd_ext.ops.simplex_weights`, for parts moved a little
-    further in the direction of their last step, which saves many iterations. The error never rises. Each
-    row is a weighted mean of the parts, and a new row gets its weights from :meth:`transform`.
+    further in the direction of their last step, which saves many iterations. The error never
+    rises. Each row is a weighted mean of the parts, and a new row gets its weights from
+    :meth:`transform`.
 
     The error alone does not determine the parts: parts that lie further apart can fit equally well.
     ``compactness`` λ adds λN/R · ‖W − x̄‖² to the objective, where x̄ is the mean of the data, and so

@@ -179,6 +179,12 @@ class TransitionEM(nn.Module):
         """A snapshot of T and the class prior."""
         return EstimatedTransition.one_matrix(self.transition, self.class_prior, self.n_samples)
 
+    def __repr__(self) -> str:
+        return f"TransitionEM(n_classes={self.n_classes}, held_rate={self.held_rate.item():.3g})"
+
+    def _repr_html_(self) -> str:
+        return self.estimate()._repr_html_()
+
     def summary(self, class_names: Sequence[str] | None = None) -> TransitionSummary:
         """The noise rate, the diagonal, and caveats about them."""
         return self.estimate().summary(class_names)

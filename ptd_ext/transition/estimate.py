@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 import torch
 from torch import Tensor
 
 from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.utils.html import heat_map
 
 # A diagonal below this multiple of the largest other entry may belong to another class.
 _CLEAR = 1.2
@@ -32,10 +34,10 @@ class TransitionSummary:
     """
 
     noise_rate: float
-    diagonal: Tensor
-    class_prior: Tensor
+    diagonal: Tensor = field(repr=False)
+    class_prior: Tensor = field(repr=False)
     variation: float
-    caveats: tuple[str, ...]
+    caveats: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
         low, high = self.diagonal.min().item(), self.diagonal.max().item()
@@ -114,6 +116,10 @@ class EstimatedTransition:
             variation,
             tuple(_caveats(mean, prior * self.n_samples, class_names)),
         )
+
+    def _repr_html_(self) -> str:
+        summary = escape(str(self.summary())).replace("\n", "<br>")
+        return f"<p>{summary}</p>{heat_map(self.transition.cpu().numpy())}"
 
     def base(self) -> Tensor:
         """Off-diagonals for `base` of :class:`ptd_ext.TransitionEM`; unclear rows are uniform."""

@@ -120,7 +120,7 @@ def _fit_classes(
     return solution, kkt_residual(gram, right, solution), (error / count[:, 0, 0]).sqrt(), values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """The evidence for every class's row, one entry per class.
 
@@ -142,6 +142,9 @@ class Diagnosis:
     residual: list[float]
     kkt_residual: list[float]
     identified: list[bool]
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({sum(self.identified)} of {len(self.identified)} classes identified)"
 
     def __str__(self) -> str:
         lines = ["class  anchors  condition  rank  effective  residual  KKT residual"]
@@ -170,8 +173,8 @@ class PartFit(EstimatedTransition):
         ridge: λ, per anchor.
     """
 
-    kkt_residual: Tensor
-    residual: Tensor
+    kkt_residual: Tensor = field(repr=False)
+    residual: Tensor = field(repr=False)
     singular_values: Tensor = field(repr=False)
     counts: tuple[int, ...] = field(repr=False)
     ridge: float

@@ -53,7 +53,14 @@ ELSEWHERE = {
         "simplex_weights",
         "transition_matrix",
     ],
-    "plot": ["image_grid", "part_images", "plot_part_images", "plot_parts"],
+    "plot": [
+        "image_grid",
+        "part_images",
+        "plot_noise_rates",
+        "plot_part_images",
+        "plot_parts",
+        "plot_transition",
+    ],
     "label_issues": ["Interval", "NoiseRate"],
     "engine": [
         "FittedModel",

@@ -9,7 +9,7 @@ from label_issues.report.report_browser import CHROMIUM, Browser
 from label_issues.report.report_cases import NAMES, findings
 
 from ptd_ext.label_issues.report import Sample, write_report
-from ptd_ext.label_issues.report.figures import heat_picture
+from ptd_ext.utils.png import heat_picture
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt install chromium")
 
