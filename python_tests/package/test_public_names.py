@@ -44,7 +44,6 @@ ELSEWHERE = {
     "noise": ["LabelNoise", "pairwise_noise", "symmetric_noise"],
     "ops": [
         "build_info",
-        "functional",
         "noisy_posterior",
         "prepare_parts",
         "project_transition",

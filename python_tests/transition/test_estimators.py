@@ -67,5 +67,5 @@ def test_every_estimator_is_public_and_documented(name):
     assert estimator.name == name
     module, function = estimator.function.rsplit(".", 1)
     assert function in importlib.import_module(module).__all__
-    for page in ("docs/transition_estimators.md", "docs/api/transition.md"):
+    for page in ("docs/benchmarks/transition_estimators.md", "docs/reference/transition.md"):
         assert function in (ROOT / page).read_text()
