@@ -42,7 +42,7 @@ class UserData:
 
     Attributes:
         path: the file or folder.
-        X: the rows: a data frame, a sparse matrix, an array [N, D], a tensor of images
+        X: the rows: a data frame, a list of texts, an array [N, D], a tensor of images
             [N, channels, H, W], or `ImageFiles`.
         y: given labels, [N].
         ids: file names of images, ids of a .npz file, the index of a .parquet file, otherwise
@@ -50,6 +50,7 @@ class UserData:
         write: writes the rows to keep with new labels to a path, in the format of the data; for a
             folder of images, a CSV file of file names and labels. No image is moved.
         shown: the rows as the page shows them; None to show X.
+        columns: the columns of a data frame, if the caller named those to learn from.
         classes: all classes in their order, if the data list them.
         y_clean: true labels, [N], if the data hold them.
         test: the test part, if the data have one.
@@ -64,6 +65,7 @@ class UserData:
     ids: NDArray[Any]
     write: Copy
     shown: Any = None
+    columns: tuple[str, ...] | None = None
     classes: tuple[Any, ...] | None = None
     y_clean: Any = None
     test: Part | None = None

@@ -52,6 +52,7 @@ class LabelIssues:
         part_shares: the mean weight of each part, [R].
         trusted: whether the model clearly beats chance; if not, no row is flagged.
         warnings: caveats about the findings.
+        notes: what became of each column of a data frame, and of missing values in it.
         facts: name to value, such as the method and the network, for the report.
         curves: values per epoch of training, for the report.
         sample: a function from the position of a row to what the report shows of it.
@@ -71,6 +72,7 @@ class LabelIssues:
     part_shares: NDArray[np.float64] | None = None
     trusted: bool = True
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     sample: Callable[[int], Sample] | None = field(default=None, repr=False, compare=False)

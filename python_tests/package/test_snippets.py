@@ -1,7 +1,8 @@
 """The Python snippets of the README and of every page run as they stand, from top to bottom.
 
-A page's snippets share their names. Those that they do not define are in snippet_names.py. A snippet
-under the line `<!-- not run: REASON -->` is only compiled; included scripts are in test_examples.py.
+The snippets of a page share their names. Those that they do not define are in snippet_names.py. A
+snippet under the line `<!-- not run: REASON -->` is only compiled. Included scripts are tested by
+test_examples.py.
 """
 
 import re
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the pages are not par
 
 
 def snippets(page):
-    """Pairs of the code, after as many empty lines as make its line numbers right, and whether it runs."""
+    """Pairs of code, with the line numbers of the page, and whether it runs."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in SNIPPET.finditer(text):

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.engine.rows.columns import Columns, is_frame
+from ptd_ext.engine.rows.columns import Columns, has_columns
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.raw_rows import is_sparse, raw_rows
 
@@ -39,7 +39,7 @@ class Preprocessing:
         width: the number of columns or channels that X must have.
         mean: the mean of each column or channel, float64; None leaves images as they are.
         scale: the number by which each is divided, float64; None like `mean`.
-        columns: the columns of a data frame; None for other rows.
+        columns: the columns of a data frame or of texts; None for other rows.
         components: singular vectors on which a wide sparse matrix is projected, [D, width].
         as_bytes: true for images of uint8.
         files: true if samples may be given as paths of image files.
@@ -58,10 +58,22 @@ class Preprocessing:
     words: int | None = None
 
     @classmethod
-    def fit(cls, X: Any, seed: int = 0) -> tuple[Preprocessing, Tensor]:  # noqa: N803
-        """Learn the preprocessing of X; returns it, and X as it is stored."""
-        columns = Columns.fit(X) if is_frame(X) else None
-        raw = columns.encode(X) if columns is not None else raw_rows(X)
+    def fit(
+        cls,
+        X: Any,  # noqa: N803
+        seed: int = 0,
+        columns: Columns | None = None,
+    ) -> tuple[Preprocessing, Tensor]:
+        """Learn the preprocessing of X; returns it, and X as it is stored.
+
+        Args:
+            X: the rows; of a table, the rows or what `columns` has encoded.
+            seed: the seed of projections.
+            columns: the columns of the table, where they are known.
+        """
+        if (table := has_columns(X)) and columns is None:
+            columns = Columns.fit(X, seed=seed)
+        raw = columns.encode(X) if table and columns is not None else raw_rows(X)
         if isinstance(raw, Tensor):
             mean, spread = _moments(raw, (0, 2, 3))
             shape, as_bytes = raw.shape[1:], raw.dtype == torch.uint8
@@ -75,8 +87,9 @@ class Preprocessing:
         rows = torch.from_numpy(raw)
         mean, spread = _moments(rows, (0,))
         if components is not None:
-            # One scale for all, so that directions of small singular values stay small.
-            spread = spread.square().mean().sqrt().expand(rows.shape[1]).clone()
+            spread = _shared(spread, [slice(0, rows.shape[1])])
+        elif columns is not None:
+            spread = _shared(spread, columns.text_blocks())
         scale = _divisor(spread, mean, rows.dtype)
         found = cls("table", rows.shape[1:], width, mean, scale, columns, components)
         return found, found._standardised(rows)
@@ -226,6 +239,14 @@ def _moments(rows: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     centre = mean.view(shape)
     squares = ((piece.double() - centre).square().sum(dims) for piece in rows.split(_PIECE))
     return mean, (sum(squares, zero) / count).sqrt()
+
+
+def _shared(spread: Tensor, blocks: Sequence[slice]) -> Tensor:
+    """The spread, with one for all of a block, so that its minor directions stay small."""
+    found = spread.clone()
+    for block in blocks:
+        found[block] = spread[block].square().mean().sqrt()
+    return found
 
 
 def _divisor(spread: Tensor, mean: Tensor, dtype: torch.dtype) -> Tensor:

@@ -183,9 +183,10 @@ def _preprocessed(dataset: datasets.DataSet) -> tuple[Preprocessing, Any, Any]:
             shape, *dataset.channel_statistics, as_bytes=as_bytes, files=files
         )
         return made, rows, test
-    preprocessing, stored = Preprocessing.fit(rows)
     # Columns of a table are encoded already; new rows have them as they are in the file.
-    return replace(preprocessing, columns=dataset.columns), stored, preprocessing.store(test)
+    preprocessing, stored = Preprocessing.fit(rows, columns=dataset.columns)
+    encoded = replace(preprocessing, columns=None)
+    return preprocessing, stored, encoded.store(test)
 
 
 def _source(

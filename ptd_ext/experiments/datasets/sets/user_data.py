@@ -13,10 +13,9 @@ from torch import Tensor
 
 from ptd_ext.data.read import kind_of, read_data
 from ptd_ext.data.user_data import Part, UserData
-from ptd_ext.engine.rows.columns import Columns, is_frame
+from ptd_ext.engine.rows.columns import Columns, has_columns
 from ptd_ext.engine.rows.image_files import CROP, ImageFiles
 from ptd_ext.engine.rows.labels import encode_labels
-from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.experiments.datasets.dataset import DataSet
 from ptd_ext.experiments.datasets.split import TEST_SHARE, split
 from ptd_ext.utils.ids import MAX_CLASSES
@@ -29,7 +28,8 @@ def load_user_data(
     kind: str,
     label: str | None = None,
     text: str | None = None,
-    leave_out: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     image_size: int = CROP,
 ) -> DataSet:
     """Read the user's data; without a test part, a random fifth of the rows becomes one.
@@ -42,7 +42,8 @@ def load_user_data(
         kind: "npz", "image_folder" or "table".
         label: the column of the labels of a table.
         text: the column of text to learn from, instead of all others.
-        leave_out: columns not to learn from.
+        columns: the columns to learn from, also if they look like ids; none for all.
+        ignore: columns not to learn from.
         image_size: side of decoded images in pixels.
     """
     if root is None:
@@ -50,7 +51,13 @@ def load_user_data(
     if (found := kind_of(root)) != kind:
         raise ValueError(f"--data must be of the kind {kind}; {root} is of the kind {found}.")
     data = read_data(
-        root, label=label, text=text, leave_out=leave_out, image_size=image_size, parts=True
+        root,
+        label=label,
+        text=text,
+        columns=columns,
+        ignore=ignore,
+        image_size=image_size,
+        parts=True,
     )
     labels, names = _encoded_labels(data)
     y, clean = labels["y"], labels.get("y_clean")
@@ -67,7 +74,7 @@ def load_user_data(
         test_rows, test_given, clean_test = test, y[test], clean is not None
         test_labels = (y if clean is None else clean)[test]
         y, clean = y[train], None if clean is None else clean[train]
-    inputs, test_inputs, columns = _inputs(data, train, test, seed)
+    inputs, test_inputs, table = _inputs(data, train, test, seed)
     if data.validation is not None:
         validation = torch.arange(len(y), len(y) + len(labels["validation"]))
         y = torch.cat([y, labels["validation"]])
@@ -84,8 +91,8 @@ def load_user_data(
         test_given=test_given,
         row_names=None if _are_row_numbers(ids) or isinstance(inputs, ImageFiles) else ids,
         clean_test=clean_test,
-        columns=columns,
-        warnings=(*data.notes, *data.warnings),
+        columns=table,
+        warnings=(*data.notes, *(() if table is None else table.summary()), *data.warnings),
     )
 
 
@@ -126,15 +133,12 @@ def _inputs(
         found = as_inputs(X, f"x of {data.path}")
         return found, as_inputs(data.test.X, f"x_test of {data.path}"), None
     assert test is not None
-    if is_frame(X):
-        first, second = X.iloc[train.numpy()], X.iloc[test.numpy()]
-        columns = Columns.fit(first)
-        inputs, others = (as_inputs(columns.encode(r), str(data.path)) for r in (first, second))
-        return inputs, others, columns
-    if hasattr(X, "tocsr"):
-        X = Preprocessing.fit(X, seed)[1]  # noqa: N806
-    inputs = as_inputs(X, f"x of {data.path}")
-    return inputs[train], inputs[test], None
+    columns = None
+    if has_columns(X):
+        columns = Columns.fit(X, rows=train.numpy(), seed=seed, only=data.columns)
+        X = columns.encode(X)  # noqa: N806
+    inputs = as_inputs(X, str(data.path) if columns else f"x of {data.path}")
+    return inputs[train], inputs[test], columns
 
 
 def _files(data: UserData, train: Tensor, test: Tensor | None) -> tuple[ImageFiles, ImageFiles]:

@@ -9,6 +9,7 @@ from training_cases import quick_settings
 from ptd_ext.experiments import datasets as data
 from ptd_ext.experiments.datasets.problem import load_problem
 from ptd_ext.experiments.datasets.sets.user_data import as_inputs, load_user_data
+from ptd_ext.experiments.presets import resolve
 
 RANDOM = np.random.default_rng(0)
 
@@ -133,20 +134,28 @@ def test_tables_are_encoded(tmp_path):
         d.train_inputs[:, 1:].argmax(1), torch.tensor([0, 1, 0, 2])[d.train_rows % 4]
     )
     assert d.columns.names == ("n", "kind")
+    assert d.warnings[:2] == ("n: number", "kind: category of 3 values")
     assert torch.equal(d.test_given, (d.test_rows >= 10).long())
-    assert data.load("table", tmp_path / "d.csv", label="side", leave_out=["n"]).sample_shape == (
-        3,
-    )
+    for options in ({"ignore": ["n"]}, {"columns": ["kind"]}):
+        other = data.load("table", tmp_path / "d.csv", label="side", **options)
+        assert other.sample_shape == (3,)
 
 
-def test_texts_become_singular_vectors(tmp_path):
+def test_texts_become_words(tmp_path):
     pandas = pytest.importorskip("pandas")
     texts = ["salt bread oven", "ball goal team"] * 10
     frame = pandas.DataFrame({"text": texts, "side": ["cook", "sport"] * 10})
     frame.to_csv(tmp_path / "d.csv", index=False)
     d = data.load("table", tmp_path / "d.csv", label="side", text="text")
     assert d.train_inputs.shape == (16, 6)
-    assert d.columns is None
+    assert d.columns.texts
+    problem = load_problem(
+        resolve(
+            {"dataset": "table", "data": str(tmp_path / "d.csv")}, {"label": "side", "text": "text"}
+        )
+    )
+    preprocessing = problem.data.train.preprocessing
+    assert torch.equal(preprocessing.store(texts)[d.test_rows], problem.test.stored)
 
 
 def test_inputs_beyond_float32():
