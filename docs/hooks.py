@@ -1,11 +1,14 @@
 """Additions to mkdocs: tables of methods, networks, settings and benchmarks."""
 
 import csv
+import logging
+import re
 from collections.abc import Iterable
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
+logger = logging.getLogger("mkdocs.plugins.ptd_ext")
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 TORCH_VERSIONS = ("eager_full", "eager_column", "compile_full", "compile_column")
 
@@ -16,6 +19,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         if f"<!-- {mark} -->" in markdown:
             markdown = markdown.replace(f"<!-- {mark} -->", table())
     return markdown
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Warn of markup of docstrings that reached the page as it is; strict builds fail then."""
+    text = re.sub(r"<pre.*?</pre>|<code.*?</code>|<[^>]+>", "", html, flags=re.DOTALL)
+    for raw in re.findall(r"={4,}|:(?:func|class|meth|mod):|^::: .*|<!-- \w+ -->", text):
+        logger.warning(f"{page.file.src_uri} shows raw markup: {raw}")
+    return html
 
 
 def method_table() -> str:

@@ -7,6 +7,7 @@ parts V solve an ordinary least-squares problem, min ‖X − h V‖², and can 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,20 @@ import torch
 from torch import Tensor
 
 from ptd_ext.utils.arguments import check_integer
+from ptd_ext.utils.extras import optional_packages
 from ptd_ext.utils.ids import as_rows
 
-__all__ = ["image_grid", "part_images", "plot_part_images", "plot_parts"]
+__all__ = [
+    "image_grid",
+    "part_images",
+    "plot_noise_rates",
+    "plot_part_images",
+    "plot_parts",
+    "plot_transition",
+]
 
 _BLOCK = 1 << 22  # entries of the observations at once
+_MAX_NAMED = 20  # classes whose names and probabilities are written out
 
 
 def part_images(weights: Any, observations: Any) -> Tensor:
@@ -143,12 +153,83 @@ def plot_parts(parts: Any, *, columns: int | None = None, axes: Any = None) -> A
     return axes
 
 
+def plot_transition(matrix: Any, names: Sequence[str] | None = None, *, axes: Any = None) -> Any:
+    """Draw T as a heat map, dark for one; returns the axes.
+
+    Args:
+        matrix: T, [C, C], such as the `transition` of an estimate or of the findings.
+        names: the classes, [C]; by default 0 … C − 1. More than 20 are not written out.
+        axes: matplotlib's axes to draw on; a new figure by default.
+    """
+    matrix = torch.as_tensor(matrix).detach().cpu().double()
+    if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"matrix must be [C, C]; got {list(matrix.shape)}.")
+    names = _class_names(names, len(matrix))
+    axes = new_axes() if axes is None else axes
+    # The square root keeps small probabilities visible.
+    axes.imshow(
+        matrix.clamp(0, 1).sqrt().numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="nearest"
+    )
+    axes.set_xlabel("given label")
+    axes.set_ylabel("true class")
+    axes.set_title("mean T(x), per cent")
+    if len(names) > _MAX_NAMED:
+        return axes
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(names)), names)
+    for row, values in enumerate(matrix.tolist()):
+        for column, value in enumerate(values):
+            if value >= 0.005:
+                style = {"color": "white" if value > 0.4 else "black", "fontsize": "small"}
+                axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", **style)
+    return axes
+
+
+def plot_noise_rates(
+    rates: Sequence[Any], names: Sequence[str] | None = None, *, axes: Any = None
+) -> Any:
+    """Draw the rate of wrong labels of every class with its 95 % interval; returns the axes.
+
+    Args:
+        rates: [C], such as the `by_class` of :class:`ptd_ext.label_issues.NoiseRate`.
+        names: the classes, [C]; by default 0 … C − 1.
+        axes: matplotlib's axes to draw on; a new figure by default.
+    """
+    names = _class_names(names, len(rates))
+    axes = new_axes() if axes is None else axes
+    known = [row for row, rate in enumerate(rates) if rate.known]
+    values = 100 * np.array([(rates[k].estimate, rates[k].low, rates[k].high) for k in known])
+    values = values.reshape(-1, 3)
+    around = np.abs(values[:, 1:] - values[:, :1]).T
+    axes.barh(known, values[:, 0], xerr=around, color="tab:blue", alpha=0.7, capsize=2)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("wrong labels, per cent")
+    axes.set_ylabel("given label")
+    axes.set_title("estimated noise rate")
+    return axes
+
+
+def _class_names(names: Sequence[str] | None, count: int) -> list[str]:
+    if names is None:
+        return [str(label) for label in range(count)]
+    if len(names) != count:
+        raise ValueError(f"names must have one name for each of {count} classes; got {len(names)}.")
+    # A dollar sign would start a formula.
+    return [str(name).replace("$", r"\$") for name in names]
+
+
 def new_axes() -> Any:
-    """The axes of a new figure; raises an error that names the extra to install."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            'Plots need matplotlib: pip install "ptd_ext[all]"', name="matplotlib"
-        ) from None
-    return Figure(layout="constrained").add_subplot()
+    """The axes of a new figure."""
+    return new_figure().add_subplot()
+
+
+def new_figure(width: float = 6.4) -> Any:
+    """A figure that notebooks show; raises an error that names the extra to install.
+
+    Args:
+        width: in inches.
+    """
+    with optional_packages("A plot"):
+        from matplotlib import pyplot
+    return pyplot.figure(figsize=(width, 4.8), layout="constrained")

@@ -9,7 +9,15 @@ import torch
 from cases import simplex_projection
 from random_numbers import new_generator
 
-from ptd_ext.plot import image_grid, part_images, plot_part_images, plot_parts
+from ptd_ext.label_issues.rates import wilson_interval
+from ptd_ext.plot import (
+    image_grid,
+    part_images,
+    plot_noise_rates,
+    plot_part_images,
+    plot_parts,
+    plot_transition,
+)
 
 G = new_generator(0)
 PARTS = torch.rand(4, 3, 3, generator=G, dtype=torch.float64).softmax(-1)
@@ -64,9 +72,32 @@ def test_plots(tmp_path):
     drawn.figure.savefig(tmp_path / "parts.png")
 
 
+def test_heat_map_of_classes():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    axes = plot_transition(torch.tensor([[0.9, 0.1], [0.003, 0.997]]), ["a", "b"])
+    assert [text.get_text() for text in axes.texts] == ["90", "10", "100"]
+    assert axes.images[0].get_array()[0, 0] == pytest.approx(0.9**0.5)
+    assert not plot_transition(torch.eye(21)).texts
+    with pytest.raises(ValueError, match=r"matrix must be \[C, C\]; got \[2, 3\]"):
+        plot_transition(torch.rand(2, 3))
+    with pytest.raises(ValueError, match="names must have one name for each of 2 classes; got 1"):
+        plot_transition(torch.eye(2), ["a"])
+    pyplot.close("all")
+
+
+def test_rates_of_classes():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    rates = [wilson_interval(0.25, 40), wilson_interval(float("nan"), 0)]
+    axes = plot_noise_rates(rates, ["a", "b"])
+    assert [bar.get_width() for bar in axes.patches] == [25]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    assert plot_noise_rates(rates[1:], axes=axes) is axes
+    pyplot.close("all")
+
+
 def test_plots_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError, match=r'need matplotlib: pip install "ptd_ext\[plot'):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r'needs Matplotlib: pip install "ptd_ext\[all'):
         plot_parts(PARTS)
 
 

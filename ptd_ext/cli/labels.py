@@ -94,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     add("data", type=Path, help=".csv, .tsv, .parquet, .npz or .npy file, or a folder of images")
     add("--label", metavar="COLUMN", help="column of the labels, or their .npy file")
     add("--text", metavar="COLUMN", help="text column to learn from, instead of all others")
-    add("--leave-out", nargs="*", default=[], metavar="COLUMN", help="columns to leave out")
+    add("--columns", nargs="+", default=[], metavar="COLUMN", help="columns to learn from")
+    add("--ignore", nargs="+", default=[], metavar="COLUMN", help="columns not to learn from")
     add("--image-size", type=int, metavar="N", help="image side in pixels (default: 32)")
     add("--out", type=Path, metavar="FOLDER", help="folder of the results (default: DATA-labels)")
     cleaned = parser.add_mutually_exclusive_group()
@@ -151,15 +152,15 @@ def _run(arguments: argparse.Namespace) -> None:
             arguments.data,
             label=arguments.label,
             text=arguments.text,
-            leave_out=tuple(arguments.leave_out),
+            columns=tuple(arguments.columns),
+            ignore=tuple(arguments.ignore),
             image_size=arguments.image_size,
         )
-        for note in data.notes:
-            print(note)
         found = find_label_issues(
             data.rows(),
             data.y,
             ids=data.ids,
+            columns=data.columns,
             cross_fit=arguments.cross_fit,
             progress=True if arguments.verbose else False if arguments.no_progress else None,
             **options,
@@ -167,9 +168,12 @@ def _run(arguments: argparse.Namespace) -> None:
         digests = {f"SHA-256 of {p.name}": d.hex()[:_DIGITS] for p, d in data.digests.items()}
         found = dataclasses.replace(
             found,
+            notes=(*data.notes, *found.notes),
             warnings=(*data.warnings, *found.warnings),
             facts={**found.facts, **digests},
         )
+        if found.notes:
+            print("columns:", *found.notes, sep="\n  ")
         print(found)
         if (arguments.drop or arguments.relabel) and not found.trusted:
             raise ValueError(

@@ -37,7 +37,8 @@ def read_data(
     *,
     label: str | None = None,
     text: str | None = None,
-    leave_out: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     image_size: int | None = None,
     parts: bool = False,
 ) -> UserData:
@@ -49,7 +50,8 @@ def read_data(
             holds a folder of images for each class, or such folders in `train`, `val` and `test`.
         label: the column of the labels; for a .npy file of rows, the .npy file of the labels.
         text: the column of text to learn from, instead of all others.
-        leave_out: columns not to learn from.
+        columns: the columns to learn from, also if they look like ids; none for all.
+        ignore: columns not to learn from.
         image_size: side of decoded images in pixels (default: 32).
         parts: whether to read test and validation parts too, for training. Without it, such parts
             of a .npz file are ignored, and a folder that has them is rejected.
@@ -58,7 +60,7 @@ def read_data(
     sources = [path, *([Path(label)] if label and path.suffix.lower() == ".npy" else [])]
     digests = {source: digest(source) for source in sources if source.exists()}
     size = IMAGE_SIZE if image_size is None else image_size
-    data = _read(path, kind, label, text, leave_out, size, parts)
+    data = _read(path, kind, label, text, columns, ignore, size, parts)
     for part in (data, data.test, data.validation):
         if part is not None:
             check_ids(part.ids, str(path))
@@ -70,7 +72,8 @@ def _read(
     kind: str,
     label: str | None,
     text: str | None,
-    leave_out: Sequence[str],
+    columns: Sequence[str],
+    ignore: Sequence[str],
     image_size: int,
     parts: bool,
 ) -> UserData:
@@ -84,4 +87,4 @@ def _read(
                 f"--label does not apply to {path}, which holds its labels as y; got {label!r}."
             )
         return read_arrays(path, parts)
-    return read_table(path, label, text, leave_out)
+    return read_table(path, label, text, columns, ignore)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ptd_ext.data.delimited import SEPARATORS, Delimited
 from ptd_ext.data.parquet import Parquet
 from ptd_ext.data.user_data import UserData, check_labels
+from ptd_ext.engine.rows.column import texts_of
 from ptd_ext.utils.bounded_files import ContentError, shortened
 
 _MAX_REASON = 200  # characters of another library's error message
@@ -19,7 +20,11 @@ _FIRST_ROWS = 1000  # rows of a column that are examined before all of them are
 
 
 def read_table(
-    path: Path, label: str | None, text: str | None, leave_out: Sequence[str]
+    path: Path,
+    label: str | None,
+    text: str | None = None,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
 ) -> UserData:
     """Read a table with a column of labels; see `read_data`."""
     try:
@@ -29,13 +34,19 @@ def read_table(
             f'{path.suffix} files need pandas: pip install "ptd_ext[all]".'
         ) from None
     table = _read(Delimited if path.suffix.lower() in SEPARATORS else Parquet, pandas, path)
-    frame, columns = table.frame, table.columns
+    frame, names = table.frame, table.columns
     if label is None:
-        raise ValueError(f"--label must name the column of the labels: {_listed(columns)}.")
-    if text == label:
-        raise ValueError(f"--text must name a column other than the labels, {label!r}.")
-    position = _position(path, columns, label)
-    left_out = {position, *(_position(path, columns, name) for name in leave_out)}
+        raise ValueError(f"--label must name the column of the labels: {_listed(names)}.")
+    if label == text or label in columns:
+        flag = "--text" if label == text else "--columns"
+        raise ValueError(f"{flag} must name a column other than the labels, {label!r}.")
+    if text is not None and (columns or ignore):
+        raise ValueError(f"--text learns from {text!r} alone: leave --columns and --ignore out.")
+    position = _position(path, names, label)
+    left_out = {position, *(_position(path, names, name) for name in ignore)}
+    if columns:
+        asked = {_position(path, names, name) for name in columns}
+        left_out |= set(range(len(names))) - asked
     labels = table.labels(position)
     check_labels(labels, f"{label!r} of {path}")
     ids, given = np.asarray(frame.index), labels.tolist()
@@ -45,19 +56,24 @@ def read_table(
         table.write(copy, position, keep, changes)
 
     if text is not None:
-        strings = frame.iloc[:, _position(path, columns, text)].astype(object)
-        strings = strings.fillna("").astype(str)
-        matrix = _text_vectors(strings, f"column {text!r} of {path}")
-        return UserData(path, matrix, labels, ids, write, shown=strings.to_list())
+        strings = texts_of(frame.iloc[:, _position(path, names, text)].to_numpy())
+        return UserData(path, strings, labels, ids, write, shown=strings)
     notes: tuple[str, ...] = ()
-    if position and columns[0] == "" and _are_row_numbers(frame.iloc[:, 0]):
+    if position and names[0] == "" and _are_row_numbers(frame.iloc[:, 0]) and not columns:
         left_out.add(0)
         notes = ("The first column has no name and holds row numbers: it is not learned from.",)
-    rows = frame.iloc[:, [k for k in range(len(columns)) if k not in left_out]]
+    rows = frame.iloc[:, [k for k in range(len(names)) if k not in left_out]]
     if not rows.shape[1]:
         raise ValueError(f"{path} must have a column to learn from besides the labels.")
     warnings = tuple(_copies_of_labels(rows, labels))
-    return UserData(path, rows, labels, ids, write, shown=rows, notes=notes, warnings=warnings)
+    return UserData(
+        path,
+        *(rows, labels, ids, write),
+        shown=rows,
+        columns=tuple(map(str, rows.columns)) if columns else None,
+        notes=notes,
+        warnings=warnings,
+    )
 
 
 def _read(kind: Callable[[Any, Path], Any], pandas: Any, path: Path) -> Any:
@@ -79,7 +95,7 @@ def _copies_of_labels(rows: Any, labels: Any) -> list[str]:
     n_classes = labels.nunique()
     return [
         f"Column {shortened(str(name))!r} determines the label of every row: it looks like a copy "
-        "of the labels. If it is one, leave it out (--leave-out), or no label will look wrong."
+        "of the labels. If it is one, leave it out (--ignore), or no label will look wrong."
         for name in rows.columns
         if _matches_labels(rows[name], labels, n_classes)
     ]
@@ -114,13 +130,3 @@ def _listed(columns: list[str]) -> str:
 def _are_row_numbers(column: Any) -> bool:
     values = column.to_numpy()
     return values.dtype.kind == "i" and np.array_equal(values - values[:1], np.arange(len(values)))
-
-
-def _text_vectors(strings: Any, what: str) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectors = TfidfVectorizer(sublinear_tf=True, min_df=2, strip_accents="unicode")
-    try:
-        return vectors.fit_transform(strings)
-    except ValueError as error:
-        raise ValueError(f"{what} holds no words: {error}.") from None

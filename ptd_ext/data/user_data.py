@@ -44,13 +44,14 @@ class UserData:
 
     Attributes:
         path: the file or folder.
-        X: the rows: a data frame, a sparse matrix, an array [N, D], a tensor of images
+        X: the rows: a data frame, a list of texts, an array [N, D], a tensor of images
             [N, channels, H, W], or `ImageFiles`.
         y: given labels, [N].
         ids: file names of images, ids of a .npz file, the index of a .parquet file, otherwise
             row numbers, [N].
         write: as :meth:`write_copy`, without its checks.
         shown: the rows as the page shows them; None to show X.
+        columns: the columns of a data frame, if the caller named those to learn from.
         classes: all classes in their order, if the data list them.
         y_clean: true labels, [N], if the data hold them.
         test: the test part, if the data have one.
@@ -66,6 +67,7 @@ class UserData:
     ids: NDArray[Any]
     write: Copy
     shown: Any = None
+    columns: tuple[str, ...] | None = None
     classes: tuple[Any, ...] | None = None
     y_clean: Any = None
     test: Part | None = None
@@ -165,7 +167,7 @@ def digest(path: Path) -> bytes:
                 found.update(os.fsencode(os.path.relpath(file, path)))
                 found.update(f"\0{about.st_size} {about.st_mtime_ns}\0".encode())
         return found.digest()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
+    with path.open("rb") as contents:
+        while piece := contents.read(1 << 20):
             found.update(piece)
     return found.digest()

@@ -55,7 +55,10 @@ class ExperimentSettings(Settings):
         "", "table: column of the labels; rows in a .npy file: the .npy file of their labels"
     )
     text: str = _data("", "table: text column to learn from, instead of all others")
-    leave_out: tuple[str, ...] = _data((), "table: columns not to learn from")
+    columns: tuple[str, ...] = _data(
+        (), "table: columns to learn from (default: all but ids and constants)"
+    )
+    ignore: tuple[str, ...] = _data((), "table: columns not to learn from")
     test_labels: str = _data(
         "auto",
         "whether test labels are clean, or given like the training labels; auto: clean, except for "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
+from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.engine.model.fit import fit
 from ptd_ext.engine.model.fitted_model import FittedModel
 from ptd_ext.engine.model.progress import TrainingProgress
+from ptd_ext.engine.rows.columns import Columns, has_columns
 from ptd_ext.engine.rows.features import extract_features
 from ptd_ext.engine.rows.labels import GivenLabels, encode_labels, row_ids
 from ptd_ext.engine.rows.preprocessing import Preprocessing
@@ -39,6 +41,7 @@ from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
 
 _STORED = (bool, int, float, str, type(None))
+_SHOWN_CLASSES = 10  # in a notebook
 # Parameters that describe this machine or hold code: a file neither stores nor sets them.
 _NOT_STORED = ("device", "feature_extractor", "progress")
 
@@ -63,6 +66,9 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: share of rows held out for model selection; by default 0.1 to 0.3.
         feature_extractor: for large images: a function from a batch [n, channels, height, width] to
             features [n, D], or the file of a ResNet's weights in torchvision's names.
+        columns: the columns of a data frame to learn from, also if they look like ids; by default
+            all that are of use.
+        ignore: columns of a data frame not to learn from.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         random_state: seed, or a generator of NumPy or torch.
         device: the device to train on; by default a GPU if there is one.
@@ -94,6 +100,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         validation_fraction: float | None = None,
         feature_extractor: Any = None,
+        columns: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
         flag_share: float = 1.0,
         random_state: Any = 0,
         device: Any = None,
@@ -105,6 +113,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs = epochs
         self.validation_fraction = validation_fraction
         self.feature_extractor = feature_extractor
+        self.columns = columns
+        self.ignore = ignore
         self.flag_share = flag_share
         self.random_state = random_state
         self.device = device
@@ -114,8 +124,10 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from rows X and their given labels y, and judge every one of them.
 
         Args:
-            X: an array, a tensor, a data frame, a sparse matrix, images [N, channels, height,
-                width], or a torch Dataset, whose own labels are taken where y is None.
+            X: an array, a tensor, a data frame, a sparse matrix, a list of texts, images
+                [N, channels, height, width], or a torch Dataset, whose own labels are taken where
+                y is None. What becomes of each column of a data frame is in
+                ``label_issues_.notes``.
             y: [N], of any hashable kind.
         """
         check_parameters(self)
@@ -134,11 +146,29 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_same_index(X=X, y=y)
         seed = seed_of(self.random_state)
-        preprocessing, stored = Preprocessing.fit(self._features(X), seed)
+        features = self._features(X)
+        table = has_columns(features)
+        if not table:
+            if self.columns is not None or len(self.ignore):
+                raise ValueError(
+                    f"columns and ignore must not be given unless X is a data frame; X is of type "
+                    f"{type(X).__name__}."
+                )
+            preprocessing, stored = Preprocessing.fit(features, seed)
         labels = encode_labels(y)
-        self._check_rows(stored, labels)
+        self._check_rows(len(features) if table else len(stored), labels)
         codes = torch.from_numpy(labels.codes)
         positions = hold_out(codes, self.validation_fraction, seed)
+        if table:
+            # Held-out rows change neither medians nor categories nor words.
+            columns = Columns.fit(
+                features,
+                rows=positions[0].numpy(),
+                seed=seed,
+                only=self.columns,
+                ignore=self.ignore,
+            )
+            preprocessing, stored = Preprocessing.fit(features, seed, columns=columns)
         data = split_data(
             stored, codes, tuple(labels.names), preprocessing, positions, channels_last=True
         )
@@ -215,9 +245,19 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{path} is not a usable PTDClassifier: {reason(error)}.") from None
         found._set_model(model)
         columns = model.preprocessing.columns
-        if columns is not None:
+        if columns is not None and not columns.texts:
             found.feature_names_in_ = np.asarray(columns.names, dtype=object)
         return found
+
+    def _html_repr(self) -> str:
+        shown = super()._html_repr()
+        if not hasattr(self, "classes_"):
+            return shown
+        if hasattr(self, "label_issues_"):
+            return shown + self.label_issues_._repr_html_()
+        names = ", ".join(str(label) for label in self.classes_[:_SHOWN_CLASSES])
+        more = ", …" if len(self.classes_) > _SHOWN_CLASSES else ""
+        return f"{shown}<p>{escape(self.network_name_)}; classes {escape(names)}{more}</p>"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -242,21 +282,19 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name, schedule in found.items()
         ]
 
-    def _check_rows(self, stored: Tensor, labels: GivenLabels) -> None:
-        if len(stored) != len(labels.codes):
+    def _check_rows(self, rows: int, labels: GivenLabels) -> None:
+        if rows != len(labels.codes):
             raise ValueError(
                 "Found input variables with inconsistent numbers of samples: X has "
-                f"{len(stored)} rows and y {len(labels.codes)} labels."
+                f"{rows} rows and y {len(labels.codes)} labels."
             )
         if len(labels.classes) < 2:
             raise ValueError(
                 "y must hold at least two classes, since one class cannot be wrong; got "
                 f"{shortened(labels.classes.tolist())}."
             )
-        if len(stored) < MIN_ROWS:
-            raise ValueError(
-                f"X must have at least {MIN_ROWS} samples to learn from; got {len(stored)}."
-            )
+        if rows < MIN_ROWS:
+            raise ValueError(f"X must have at least {MIN_ROWS} samples to learn from; got {rows}.")
         check_classes(len(labels.classes), self._n_parts)
 
     def _set_model(self, model: FittedModel) -> None:

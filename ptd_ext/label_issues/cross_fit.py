@@ -74,4 +74,5 @@ def cross_fitted(
         ids=found.ids,
         flag_share=model.flag_share,
         facts={**found.facts, "folds": str(len(folds))},
+        notes=found.notes,
     )

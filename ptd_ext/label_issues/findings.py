@@ -30,7 +30,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelIssues:
     """The judgement of every row's label.
 
@@ -52,6 +52,7 @@ class LabelIssues:
         part_shares: the mean weight of each part, [R].
         trusted: whether the model clearly beats chance; if not, no row is flagged.
         warnings: caveats about the findings.
+        notes: what became of each column of a data frame, and of missing values in it.
         facts: name to value, such as the method and the network, for the report.
         curves: values per epoch of training, for the report.
         sample: a function from the position of a row to what the report shows of it.
@@ -71,6 +72,7 @@ class LabelIssues:
     part_shares: NDArray[np.float64] | None = None
     trusted: bool = True
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     sample: Callable[[int], Sample] | None = field(default=None, repr=False, compare=False)
@@ -85,6 +87,18 @@ class LabelIssues:
             f"estimated noise rate {self.noise_rate.overall}"
         )
         return "\n".join([summary, *(f"warning: {caveat}" for caveat in self.warnings)])
+
+    def __repr__(self) -> str:
+        flagged = int(self.is_label_issue.sum())
+        return (
+            f"LabelIssues({len(self):,} labels, {len(self.classes)} classes, {flagged:,} flagged, "
+            f"noise rate {self.noise_rate.overall})"
+        )
+
+    def _repr_html_(self) -> str:
+        from ptd_ext.label_issues.notebook import findings_html
+
+        return findings_html(self)
 
     @property
     def table(self) -> Any:
@@ -119,6 +133,20 @@ class LabelIssues:
         columns = [self.id_strings(), *(getattr(self, name).tolist() for name in COLUMNS[1:])]
         write_csv(path, COLUMNS, zip(*columns, strict=True))
         return Path(path)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the noise rate of every given label and the mean T(x); returns matplotlib's axes.
+
+        Args:
+            axes: two of matplotlib's axes to draw on; by default those of a new figure.
+        """
+        from ptd_ext.plot import new_figure, plot_noise_rates, plot_transition
+
+        names = [str(label) for label in self.classes.tolist()]
+        rates, matrix = new_figure(width=10).subplots(1, 2) if axes is None else axes
+        plot_noise_rates(self.noise_rate.by_class, names, axes=rates)
+        plot_transition(self.transition, names, axes=matrix)
+        return np.array([rates, matrix], dtype=object)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the findings as safetensors; all fields are kept except `sample`."""

@@ -43,6 +43,7 @@ def write_findings(found: LabelIssues, path: str | os.PathLike[str]) -> None:
         "dtypes": {name: column.dtype.str for name, column in columns.items()},
         "trusted": found.trusted,
         "warnings": list(found.warnings),
+        "notes": list(found.notes),
         "facts": dict(found.facts),
         "curves": list(found.curves),
     }
@@ -76,6 +77,7 @@ def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
         noise_rate=NoiseRate(rates[0], tuple(rates[1:])),
         trusted=bool(about["trusted"]),
         warnings=tuple(about["warnings"]),
+        notes=tuple(about["notes"]),
         facts=about["facts"],
         curves={name: tensors[f"curve_{i}"].tolist() for i, name in enumerate(about["curves"])},
         **arrays,
@@ -111,7 +113,7 @@ def _check_tensors(tensors: dict[str, Tensor], rows: int, n_classes: int) -> Non
 
 
 def _check_metadata(about: dict[str, Any]) -> None:
-    for name in ("warnings", "curves"):
+    for name in ("warnings", "notes", "curves"):
         values = about[name]
         if not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
             raise ValueError(f"{name} must be a list of strings")

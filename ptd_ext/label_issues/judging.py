@@ -57,6 +57,9 @@ def judge_labels(
         "accuracy on given labels of held-out rows": f"{model.validation.accuracy:.1%}",
         **(facts or {}),
     }
+    columns = model.preprocessing.columns
+    if columns is not None:
+        about["columns"] = columns.brief()
     return findings_of(
         found,
         labels,
@@ -67,6 +70,7 @@ def judge_labels(
         flag_share=flag_share,
         facts=about,
         curves=model.curves,
+        notes=() if columns is None else tuple(columns.summary()),
         sample=sample,
     )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ptd_ext.utils.html import table
 
 _MANY_ROWS = 2000  # both estimates of the rate have equal weight at this number
 _QUANTILE = 1.959963984540054  # normal quantile for a 95 % interval
@@ -30,7 +33,7 @@ class Interval:
         return f"{self.estimate:.1%} ({self.low:.1%} to {self.high:.1%})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoiseRate:
     """The share of labels that are wrong.
 
@@ -47,6 +50,33 @@ class NoiseRate:
 
     def __float__(self) -> float:
         return self.overall.estimate
+
+    def __str__(self) -> str:
+        return str(self.overall)
+
+    def __repr__(self) -> str:
+        return f"NoiseRate({self.overall}, {len(self.by_class)} classes)"
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self, names: Sequence[str] | None = None) -> str:
+        """The rates as HTML, for notebooks.
+
+        Args:
+            names: the classes, [C]; by default 0 … C − 1.
+        """
+        names = [str(label) for label in range(len(self.by_class))] if names is None else names
+        rates = [("all", self.overall), *zip(names, self.by_class, strict=True)]
+        rows = [
+            (name, f"{each.estimate:.1%}" if each.known else "unknown", _between(each))
+            for name, each in rates
+        ]
+        return table(("given label", "wrong", "95 % interval"), rows)
+
+
+def _between(interval: Interval) -> str:
+    return f"{interval.low:.1%} to {interval.high:.1%}" if interval.known else ""
 
 
 def wilson_interval(share: float, count: int) -> Interval:

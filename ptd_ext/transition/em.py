@@ -191,6 +191,12 @@ class TransitionEM(nn.Module):
         """The off-diagonal rows of T that are clear, [C, C]; the other rows are uniform."""
         return self.estimate().base()
 
+    def __repr__(self) -> str:
+        return f"TransitionEM(n_classes={self.n_classes}, held_rate={self.held_rate.item():.3g})"
+
+    def _repr_html_(self) -> str:
+        return self.estimate()._repr_html_()
+
     def summary(self, class_names: Sequence[str] | None = None) -> TransitionSummary:
         """The noise rate, the diagonal, and caveats about them."""
         return self.estimate().summary(class_names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from ptd_ext.ops.checks import FLOATING
 from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.utils import tensor_files
+from ptd_ext.utils.html import heat_map
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -40,10 +42,10 @@ class TransitionSummary:
     """
 
     noise_rate: float
-    diagonal: Tensor
-    class_prior: Tensor
+    diagonal: Tensor = field(repr=False)
+    class_prior: Tensor = field(repr=False)
     variation: float
-    caveats: tuple[str, ...]
+    caveats: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
         low, high = self.diagonal.min().item(), self.diagonal.max().item()
@@ -123,6 +125,10 @@ class EstimatedTransition:
             variation,
             tuple(_caveats(mean, prior * self.n_samples, class_names)),
         )
+
+    def _repr_html_(self) -> str:
+        summary = escape(str(self.summary())).replace("\n", "<br>")
+        return f"<p>{summary}</p>{heat_map(self.transition.cpu().numpy())}"
 
     def base(self) -> Tensor:
         """Off-diagonals for `base` of :class:`ptd_ext.TransitionEM`; unclear rows are uniform."""

@@ -20,7 +20,7 @@ class Estimator:
 
     Attributes:
         name: its name in :data:`ESTIMATORS`.
-        function: its name in `ptd_ext`.
+        function: its full name.
         needs: names of the inputs that it needs.
         help: what it estimates, in one line.
         fit: takes the inputs as keyword arguments, and returns the estimate.
@@ -59,21 +59,21 @@ def _parts_from_anchors(weights: Any, pred_probs: Any) -> PartFit:
 _ALL = (
     Estimator(
         "anchors",
-        "class_transition",
+        "ptd_ext.transition.class_transition",
         ("pred_probs",),
         "one matrix, from samples that almost certainly belong to a class",
         _from_anchors,
     ),
     Estimator(
         "part anchors",
-        "fit_part_transitions",
+        "ptd_ext.fit_part_transitions",
         ("weights", "pred_probs"),
         "a matrix for each part, from the anchors and their weights (the paper's method)",
         _parts_from_anchors,
     ),
     Estimator(
         "neighbours",
-        "neighbour_transition",
+        "ptd_ext.transition.neighbour_transition",
         ("features", "noisy_labels"),
         "one matrix, from the labels of nearest neighbours, without a network",
         neighbour_transition,
@@ -81,7 +81,7 @@ _ALL = (
     ),
     Estimator(
         "counts",
-        "TransitionEM",
+        "ptd_ext.TransitionEM",
         ("noisy_labels", "noise_rate"),
         "one matrix, from counts that run while a network trains through it",
         TransitionEM,
@@ -89,7 +89,7 @@ _ALL = (
     ),
     Estimator(
         "learned parts",
-        "fit_learned_parts",
+        "ptd_ext.fit_learned_parts",
         ("features", "clean_probs", "noisy_labels"),
         "parts and their gate, by the likelihood of the noisy labels",
         fit_learned_parts,

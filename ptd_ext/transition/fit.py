@@ -122,7 +122,7 @@ def _fit_classes(
     return solution, kkt_residual(gram, right, solution), (error / count[:, 0, 0]).sqrt(), values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """The evidence for every class's row, one entry per class.
 
@@ -144,6 +144,9 @@ class Diagnosis:
     residual: list[float]
     kkt_residual: list[float]
     identified: list[bool]
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({sum(self.identified)} of {len(self.identified)} classes identified)"
 
     def __str__(self) -> str:
         lines = ["class  anchors  condition  rank  effective  residual  KKT residual"]
@@ -172,8 +175,8 @@ class PartFit(EstimatedTransition):
         ridge: λ, per anchor.
     """
 
-    kkt_residual: Tensor = field(metadata={"shape": "C"})
-    residual: Tensor = field(metadata={"shape": "C"})
+    kkt_residual: Tensor = field(repr=False, metadata={"shape": "C"})
+    residual: Tensor = field(repr=False, metadata={"shape": "C"})
     singular_values: Tensor = field(repr=False, metadata={"shape": "CR"})
     counts: tuple[int, ...] = field(repr=False)
     ridge: float

@@ -11,7 +11,7 @@ from torch import Tensor
 from ptd_ext.ops.checks import FLOATING
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LinearGate:
     """h(x) = softmax((x − centre) Wᵀ + b), every row on the simplex.
 
@@ -27,6 +27,10 @@ class LinearGate:
     weight: Tensor
     bias: Tensor
     centre: Tensor
+
+    def __repr__(self) -> str:
+        parts, features = self.weight.shape
+        return f"LinearGate(n_parts={parts}, n_features={features})"
 
     def __post_init__(self) -> None:
         for name, tensor in self.tensors().items():

@@ -231,7 +231,7 @@ class _Model(torch.nn.Module):
 
 def _held_out(share: Any, given: Any, samples: int, generator: torch.Generator) -> Tensor:
     if given is None:
-        if not isinstance(share, Real) or not 0 < share < 1:
+        if not isinstance(share, Real) or not 0 < float(share) < 1:
             raise ValueError(f"validation_fraction must be between 0 and 1; got {share!r}.")
         count = min(max(1, round(float(share) * samples)), samples - 1)
         mask = torch.zeros(samples, dtype=torch.bool)

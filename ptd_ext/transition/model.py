@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from os import PathLike
 from typing import Any
 
@@ -14,6 +15,7 @@ from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.ops.simplex import simplex_weights
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.utils import tensor_files as files
+from ptd_ext.utils.html import heat_map
 from ptd_ext.utils.ids import as_tensor
 
 _FORMAT = "a part transition"
@@ -136,6 +138,11 @@ class PartTransition:
             return cls(tensors["parts"], basis, slack, gate=found, about=about)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path} holds no usable part transition: {error}") from None
+
+    def _repr_html_(self) -> str:
+        equal = self.parts.new_full((1, self.n_parts), 1 / self.n_parts)
+        mean = self.transition(weights=equal)[0]
+        return f"<p>{escape(repr(self))}</p>{heat_map(mean.cpu().numpy())}"
 
     def __repr__(self) -> str:
         features = "none" if self.n_features is None else str(self.n_features)

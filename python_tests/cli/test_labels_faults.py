@@ -144,7 +144,7 @@ def test_columns_of_the_same_name_are_refused(tmp_path, capsys):
     frame.to_csv(path, index=False, header=["width", "height", "side", "side"])
     assert "has 2 columns named 'side'" in refused(capsys, path, "--label", "side")
     frame.to_csv(path, index=False, header=["width", "width", "side", "copy"])
-    left_out = ["--label", "side", "--leave-out", "width"]
+    left_out = ["--label", "side", "--ignore", "width"]
     assert "has 2 columns named 'width'" in refused(capsys, path, *left_out)
 
 
@@ -275,9 +275,7 @@ def test_a_copy_of_the_labels_is_pointed_out(tmp_path, capsys):
     assert "warning: Column 'number' determines the label of every row" in said
     assert "'half'" not in said
     assert "'once'" not in said
-    labels(
-        tmp_path / "data.csv", "--label", "side", "--leave-out", "number", "--out", tmp_path / "b"
-    )
+    labels(tmp_path / "data.csv", "--label", "side", "--ignore", "number", "--out", tmp_path / "b")
     assert "determines the label" not in capsys.readouterr().out
 
 

@@ -16,9 +16,9 @@ def frame():
     return frame
 
 
-def read(folder, frame, label="side", text=None, leave_out=(), **options):
+def read(folder, frame, label="side", text=None, columns=(), ignore=(), **options):
     frame.to_csv(folder / "d.csv", **{"index": False, **options})
-    return read_table(folder / "d.csv", label, text, leave_out)
+    return read_table(folder / "d.csv", label, text, columns, ignore)
 
 
 def test_all_columns_but_the_labels(tmp_path, frame):
@@ -27,7 +27,16 @@ def test_all_columns_but_the_labels(tmp_path, frame):
     assert data.y.tolist() == frame["side"].tolist()
     assert data.ids.tolist() == list(range(20))
     assert data.notes == data.warnings == ()
-    assert read(tmp_path, frame, leave_out=["width"]).X.columns.tolist() == ["height"]
+    assert read(tmp_path, frame, ignore=["width"]).X.columns.tolist() == ["height"]
+    assert data.columns is None
+
+
+def test_columns_that_are_asked_for(tmp_path, frame):
+    data = read(tmp_path, frame, columns=["height"])
+    assert data.X.columns.tolist() == ["height"]
+    assert data.columns == ("height",)
+    data = read(tmp_path, frame, columns=["height", "width"], ignore=["width"])
+    assert data.columns == ("height",)
 
 
 def test_row_numbers_are_not_learned_from(tmp_path, frame):
@@ -46,16 +55,12 @@ def test_copies_of_the_labels_get_a_warning(tmp_path, frame):
     assert "Column 'number' determines the label of every row" in warning
 
 
-def test_texts_become_word_weights(tmp_path, frame):
+def test_a_column_of_texts(tmp_path, frame):
     frame["text"] = ["salt bread", "ball goal"] * 10
     frame.loc[3, "text"] = None
     data = read(tmp_path, frame, text="text")
-    assert data.X.shape == (20, 4)
-    assert data.shown[:2] == ["salt bread", "ball goal"]
-    assert data.shown[3] == ""
-    frame["text"] = "!"
-    with pytest.raises(ValueError, match=r"column 'text' of .* holds no words"):
-        read(tmp_path, frame, text="text")
+    assert data.X is data.shown
+    assert data.X[:4] == ["salt bread", "ball goal", "salt bread", ""]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +69,11 @@ def test_texts_become_word_weights(tmp_path, frame):
         ({"label": None}, "--label must name the column of the labels: width, height, side"),
         ({"label": "colour"}, "has no column 'colour'; it has width, height, side"),
         ({"text": "side"}, "--text must name a column other than the labels, 'side'"),
-        ({"leave_out": ["depth"]}, "has no column 'depth'"),
-        ({"leave_out": ["width", "height"]}, "must have a column to learn from"),
+        ({"ignore": ["depth"]}, "has no column 'depth'"),
+        ({"columns": ["depth"]}, "has no column 'depth'"),
+        ({"columns": ["side"]}, "--columns must name a column other than the labels, 'side'"),
+        ({"text": "width", "ignore": ["height"]}, "--text learns from 'width' alone"),
+        ({"ignore": ["width", "height"]}, "must have a column to learn from"),
         ({"label": "width"}, "'width' of .* must hold classes"),
     ],
 )
@@ -86,4 +94,4 @@ def test_wrong_options(tmp_path, frame, options, message):
 def test_wrong_files(tmp_path, content, message):
     (tmp_path / "d.csv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        read_table(tmp_path / "d.csv", "a", None, ())
+        read_table(tmp_path / "d.csv", "a")

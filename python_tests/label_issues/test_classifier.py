@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ptd_ext
+from ptd_ext.engine.rows.split import hold_out
 from ptd_ext.engine.training.trainer import Trainer
 from ptd_ext.label_issues.cross_fit import fold_rows
 from ptd_ext.utils import tensor_files
@@ -300,22 +301,114 @@ def test_bad_rows_get_a_sentence(case):
 def test_bad_frames_get_a_sentence():
     pandas = pytest.importorskip("pandas")
     labels = [0, 1] * 10
-    frame = pandas.DataFrame({"size": range(20), "name": [f"id{row}" for row in range(20)]})
-    with pytest.raises(ValueError, match="'name' of X has 20 different values in 20 rows"):
+    frame = pandas.DataFrame({"name": [f"id{row}" for row in range(40)]})
+    with pytest.raises(ValueError, match=r"must have a column to learn from; .*name: left out"):
+        quick().fit(frame, labels * 2)
+    with pytest.raises(ValueError, match="columns must name columns of X; it has no column 'age'"):
+        quick(columns=["name", "age"]).fit(frame, labels * 2)
+    with pytest.raises(ValueError, match="columns and ignore must not be given unless X is a data"):
+        quick(ignore=["age"]).fit(np.ones((20, 2)), labels)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples: X has 40 rows and y 20"):
         quick().fit(frame, labels)
-    with pytest.raises(ValueError, match="'size' of X holds NaN or infinity in 1 rows, first at"):
-        quick().fit(pandas.DataFrame({"size": [1.0, None] + [2.0] * 18}), labels)
     for names in (["size", "size"], [1, "1"]):
         with pytest.raises(ValueError, match=f"several columns '{names[1]}'"):
             quick().fit(pandas.DataFrame(np.ones((20, 2)), columns=names), labels)
-    with pytest.raises(ValueError, match="'day' of X holds dates"):
-        quick().fit(pandas.DataFrame({"day": pandas.date_range("2020", periods=20)}), labels)
     kinds = pandas.DataFrame({"size": range(20), "kind": ["a", "b"] * 10})
     model = quick().fit(kinds, labels)
     assert model.feature_names_in_.tolist() == ["size", "kind"]
     assert model.predict(pandas.DataFrame({"size": [3], "kind": ["never seen"]})).shape == (1,)
     with pytest.raises(ValueError, match="must have the columns of fit; it lacks 'kind'"):
         model.predict(kinds[["size"]])
+
+
+def table_of_all_kinds(rows=120):
+    """A table of which only one column tells the classes apart: its comments."""
+    pandas = pytest.importorskip("pandas")
+    generator = np.random.default_rng(0)
+    y = np.arange(rows) % 2
+    words = np.array([["bad", "poor", "awful", "broken"], ["good", "nice", "great", "fine"]])
+    frame = pandas.DataFrame(
+        {
+            "customer_id": generator.permutation(rows) + 1000,
+            "age": np.where(generator.random(rows) < 0.1, np.nan, generator.normal(40, 9, rows)),
+            "joined": pandas.date_range("2020-01-01", periods=rows).strftime("%d.%m.%Y"),
+            "active": generator.random(rows) < 0.5,
+            "amount": [f"{value:.2f}" for value in generator.normal(size=rows)],
+            "country": generator.choice(["de", "fr", None], rows),
+            "comment": [" ".join(generator.choice(words[k], 4)) + f" {n}" for n, k in enumerate(y)],
+            "version": "v1",
+        }
+    )
+    frame.loc[3, "amount"] = "?"
+    return frame, np.array(["leave", "keep"])[y]
+
+
+def test_a_table_of_all_kinds_comes_back_from_a_file(tmp_path):
+    """Fitted as it comes; the file predicts the same, also missing values and new categories."""
+    frame, y = table_of_all_kinds()
+    given = y.copy()
+    given[:6] = np.where(given[:6] == "keep", "leave", "keep")
+    model = quick().fit(frame, given)
+    found = model.label_issues_
+    assert set(np.argsort(found.label_quality)[:6]) == set(range(6))
+    assert "customer_id: left out: another value in every row, like an id" in found.notes
+    assert found.facts["columns"] == (
+        "3 numbers, 1 date, 1 category, 1 text; left out: customer_id, version"
+    )
+    new = frame[-8:].astype(object).reset_index(drop=True)
+    new.loc[:4, ["age", "joined", "active", "amount", "country"]] = None
+    new.loc[1, "country"] = "nowhere"
+    new.loc[2, "comment"] = None
+    new = new.drop(columns=["customer_id", "version"])
+    model.save(tmp_path / "model.safetensors")
+    loaded = ptd_ext.PTDClassifier.load(tmp_path / "model.safetensors")
+    assert np.array_equal(model.predict_proba(new), loaded.predict_proba(new))
+    with_comments = [0, 1, 3, 4, 5, 6, 7]
+    assert (loaded.predict(new) == y[-8:])[with_comments].mean() > 0.8
+    assert (loaded.n_features_in_, list(loaded.feature_names_in_)) == (8, list(frame.columns))
+
+
+def test_held_out_rows_change_no_median():
+    frame, y = table_of_all_kinds()
+    model = quick(validation_fraction=0.25).fit(frame, y)
+    train = hold_out(torch.arange(1, 121) % 2, 0.25, 0)[0].numpy()
+    entry = model.model_.preprocessing.columns.entries[1]
+    assert entry.median == pytest.approx(frame["age"].iloc[train].median())
+    assert entry.median != pytest.approx(frame["age"].median())
+
+
+def test_texts_come_back_from_a_file(tmp_path):
+    frame, y = table_of_all_kinds()
+    texts = frame["comment"].tolist()
+    model = quick().fit(texts, y)
+    assert (model.predict(texts) == y).mean() > 0.95
+    model.save(tmp_path / "model.safetensors")
+    loaded = ptd_ext.PTDClassifier.load(tmp_path / "model.safetensors")
+    assert not hasattr(loaded, "feature_names_in_")
+    assert np.array_equal(model.predict_proba(texts[:9]), loaded.predict_proba(texts[:9]))
+    with pytest.raises(TypeError, match="X must be texts, as in fit"):
+        loaded.predict(np.ones((2, 1)))
+
+
+def test_columns_and_ignore():
+    frame, y = table_of_all_kinds()
+    model = quick(columns=["customer_id", "comment"]).fit(frame, y)
+    assert model.model_.preprocessing.columns.brief().startswith("1 number, 1 text; left out: age")
+    model = quick(ignore=["comment"]).fit(frame, y)
+    assert "comment: left out, as asked" in model.label_issues_.notes
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["a" * 500, 1.0]] * 20, r"could not convert string to float: .{,90}Give a data frame"),
+        ([[np.nan, 1.0]] * 20, "Input X contains NaN. Give a data frame, whose missing values"),
+    ],
+)
+def test_arrays_that_a_data_frame_could_hold(rows, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        quick().fit(np.array(rows, dtype=object), [0, 1] * 10)
+    assert len(str(raised.value)) < 300
 
 
 def test_a_class_of_one_row_and_fewer_rows_than_parts():

@@ -69,6 +69,27 @@ def test_labels_may_be_an_iterator_or_those_of_a_dataset():
         np.testing.assert_allclose(found.label_quality, expected.label_quality, atol=1e-5)
 
 
+def test_texts_are_judged_as_they_come():
+    """A list, a column of pandas with its index, and cross-fitting."""
+    pandas = pytest.importorskip("pandas")
+    generator = np.random.default_rng(0)
+    words = np.array([["salt", "oven", "bread", "soup"], ["ball", "goal", "team", "run"]])
+    clean = np.arange(80) % 2
+    texts = [" ".join(generator.choice(words[label], 5)) for label in clean]
+    given = np.where(np.arange(80) < 5, 1 - clean, clean)
+    index = [f"row {number}" for number in range(80)]
+    for rows, ids in ((texts, list(range(80))), (pandas.Series(texts, index=index), index)):
+        for folds in (0, 2):
+            found = find_label_issues(rows, given, cross_fit=folds, network="linear", epochs=20)
+            assert set(np.argsort(found.label_quality)[:5]) == set(range(5))
+            assert found.ids.tolist() == ids
+            assert found.notes == ("text: text of 8 different words (TF-IDF)",)
+            assert found.sample(7).text == texts[7]
+
+
+PROBS = np.full((20, 2), 0.5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

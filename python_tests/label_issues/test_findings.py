@@ -72,7 +72,7 @@ def test_every_id_and_label_reads_back(tmp_path, ids, names):
 
 def test_table_without_pandas_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    message = r'LabelIssues\.table needs pandas: pip install "ptd_ext\[labels\]"'
+    message = r'LabelIssues\.table needs pandas: pip install "ptd_ext\[all\]"'
     with pytest.raises(ModuleNotFoundError, match=message):
         _ = two_classes().table
 

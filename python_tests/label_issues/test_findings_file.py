@@ -42,7 +42,7 @@ def assert_equal(one, two):
 def test_every_field_is_kept(tmp_path):
     assert_equal(findings(), kept(findings(), tmp_path))
     assert_equal(findings(0), kept(findings(0), tmp_path))
-    plain = judged(trusted=False, warnings=("No better than chance.",))
+    plain = judged(trusted=False, warnings=("No better than chance.",), notes=("age: number",))
     assert_equal(plain, kept(plain, tmp_path))
 
 
@@ -146,6 +146,7 @@ def json_list(text):
         ({}, {"dtypes": {"ids": "|O"}}, "it lacks 'classes'"),
         ({}, {"dtypes": None}, "it lacks 'dtypes'"),
         ({}, {"warnings": "none"}, "warnings must be a list of strings"),
+        ({}, {"notes": [5]}, "notes must be a list of strings"),
         ({}, {"curves": ["loss", "a", "b"]}, "it lacks 'curve_2'"),
         ({}, {"curves": {"loss": 3}}, "curves must be a list of strings"),
         ({}, {"facts": []}, "facts must map names to values"),

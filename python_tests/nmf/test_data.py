@@ -192,7 +192,7 @@ def test_interrupt_keeps_what_there_is():
 def test_progress(monkeypatch, capsys):
     x, _ = mixtures()
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match=r"progress=True needs tqdm: .*ptd_ext\[progress\]"):
+    with pytest.raises(ImportError, match=r"progress=True needs tqdm: .*ptd_ext\[all\]"):
         fitted(x, progress=True)
     monkeypatch.undo()
     pytest.importorskip("tqdm")

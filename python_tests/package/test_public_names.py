@@ -44,7 +44,6 @@ ELSEWHERE = {
     "noise": ["LabelNoise", "pairwise_noise", "symmetric_noise"],
     "ops": [
         "build_info",
-        "functional",
         "noisy_posterior",
         "prepare_parts",
         "project_transition",
@@ -53,7 +52,14 @@ ELSEWHERE = {
         "simplex_weights",
         "transition_matrix",
     ],
-    "plot": ["image_grid", "part_images", "plot_part_images", "plot_parts"],
+    "plot": [
+        "image_grid",
+        "part_images",
+        "plot_noise_rates",
+        "plot_part_images",
+        "plot_parts",
+        "plot_transition",
+    ],
     "label_issues": ["Interval", "NoiseRate"],
     "engine": [
         "FittedModel",

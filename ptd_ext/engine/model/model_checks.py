@@ -12,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ptd_ext.engine.rows.column import KINDS, Column
 from ptd_ext.engine.rows.columns import Columns
+from ptd_ext.engine.rows.dates import SPELLINGS
 from ptd_ext.engine.rows.labels import array_of
 from ptd_ext.engine.rows.preprocessing import SCALES, Preprocessing
+from ptd_ext.engine.rows.words import MAX_WORDS, WordVectors
 from ptd_ext.utils.bounded_files import shortened
 
 COLUMNS = "columns"  # the tensor of bytes with the names and categories of columns
@@ -82,12 +85,12 @@ def preprocessing_of(about: dict[str, Any], tensors: dict[str, Tensor]) -> Prepr
             raise ValueError(f"{flag} must be true or false, and true for images only")
     if words is not None and (kind != "tokens" or type(words) is not int or words < 1):
         raise ValueError(f"words must be the number of words of tokens; got {shortened(words)}")
-    columns, components = _columns(tensors.get(COLUMNS)), tensors.get("components")
+    columns, components = _columns(tensors), tensors.get("components")
     if kind != "table" and (columns is not None or components is not None):
         raise ValueError(f"rows of kind {kind} have neither columns nor components")
     expected = shape[0]
     if columns is not None:
-        expected = sum(1 if each is None else len(each) for each in columns.categories)
+        expected = columns.width
     if type(width) is not int or (components is None and not width == expected == shape[0]):
         raise ValueError(f"width must be {expected}, as in shape; got {shortened(width)}")
     if components is not None and list(components.shape) != [shape[0], width]:
@@ -129,19 +132,79 @@ def _shape(kind: Any, shape: Any) -> torch.Size:
     return torch.Size(shape)
 
 
-def _columns(given: Tensor | None) -> Columns | None:
-    if given is None:
+def columns_content(columns: Columns) -> tuple[bytes, dict[str, Tensor]]:
+    """The columns as JSON, and the tensors of their words by name, for :func:`_columns`."""
+    entries, tensors = [], {}
+    for position, entry in enumerate(columns.entries):
+        words = entry.words
+        entries.append({**vars(entry), "words": None if words is None else words.words})
+        if words is not None:
+            tensors[f"words.{position}.weights"] = words.weights
+            if words.components is not None:
+                tensors[f"words.{position}.components"] = words.components
+    return json.dumps({"texts": columns.texts, "entries": entries}).encode(), tensors
+
+
+def _columns(tensors: dict[str, Tensor]) -> Columns | None:
+    if COLUMNS not in tensors:
         return None
-    names, categories = json.loads(given.numpy().tobytes())
-    lists = isinstance(names, list) and isinstance(categories, list)
-    if not lists or len(names) != len(categories) or len(set(names)) != len(names):
-        raise ValueError("columns must be different names, and the categories of each")
-    for strings in (names, *(each for each in categories if each is not None)):
-        if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
-            raise ValueError("names of columns and their categories must be strings")
-    return Columns(
-        tuple(names), tuple(None if each is None else tuple(each) for each in categories)
-    )
+    about = json.loads(tensors[COLUMNS].numpy().tobytes())
+    entries = about["entries"]
+    if type(about["texts"]) is not bool or not isinstance(entries, list):
+        raise ValueError("columns must be a list of entries")
+    found = tuple(_column(entry, position, tensors) for position, entry in enumerate(entries))
+    names = [each.name for each in found]
+    if len(set(names)) != len(names):
+        raise ValueError("columns must have different names")
+    if about["texts"] and [(each.name, each.kind) for each in found] != [("text", "text")]:
+        raise ValueError("texts must have one column, text")
+    return Columns(found, texts=about["texts"])
+
+
+def _column(about: Any, position: int, tensors: dict[str, Tensor]) -> Column:
+    kinds = {"name": str, "kind": str, "note": str, "median": float, "missing": bool}
+    if not isinstance(about, dict) or {name: type(about[name]) for name in kinds} != kinds:
+        raise ValueError(f"a column must have {', '.join(kinds)}; got {shortened(repr(about))}")
+    kind, categories, spelling = about["kind"], about["categories"], about["spelling"]
+    if kind not in KINDS or not math.isfinite(about["median"]):
+        raise ValueError("kinds and medians of columns must be known kinds and finite numbers")
+    if spelling is not None and spelling not in SPELLINGS:
+        raise ValueError(f"spelling must be known; got {shortened(repr(spelling))}")
+    _check_strings(categories, "categories")
+    words = None
+    if (kind == "text") != (about["words"] is not None):
+        raise ValueError("texts must have words, and no other column")
+    if about["missing"] and kind in ("text", "left out"):
+        raise ValueError(f"a column of kind {kind} must not mark missing values")
+    if kind == "text":
+        names = {part: f"words.{position}.{part}" for part in ("weights", "components")}
+        weights, components = tensors[names["weights"]], tensors.get(names["components"])
+        words = _words(about["words"], weights, components)
+    given = {name: about[name] for name in kinds}
+    return Column(**given, categories=tuple(categories), spelling=spelling, words=words)
+
+
+def _words(words: Any, weights: Tensor, components: Tensor | None) -> WordVectors:
+    _check_strings(words, "words")
+    if not 1 <= len(words) <= MAX_WORDS:
+        raise ValueError(f"words must be from 1 to {MAX_WORDS:,}; got {len(words):,}")
+    if weights.dtype != torch.float32 or weights.shape != (len(words),) or not weights.min() > 0:
+        raise ValueError(f"weights of words must be positive numbers [{len(words)}]")
+    if components is not None and (
+        components.dtype != torch.float32
+        or components.dim() != 2
+        or not components.shape[0]
+        or components.shape[1] != len(words)
+    ):
+        raise ValueError(f"components of words must be floats [K, {len(words)}]")
+    return WordVectors(tuple(words), weights, components)
+
+
+def _check_strings(values: Any, what: str) -> None:
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise ValueError(f"{what} of a column must be strings")
+    if len(set(values)) != len(values):
+        raise ValueError(f"{what} of a column must be different from each other")
 
 
 def compare(prefix: str, expected: dict[str, Tensor], state: dict[str, Tensor]) -> None:

@@ -6,7 +6,6 @@ allocated: networks are built on the meta device, and take the tensors of the fi
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from ptd_ext.engine.model.model_checks import (
     check_about,
     check_numbers,
     classes_of,
+    columns_content,
     compare,
     preprocessing_of,
 )
@@ -57,8 +57,8 @@ def write(
     tensors = {name: tensor for name, tensor in moments.items() if tensor is not None}
     if rows.columns is not None:
         # The metadata of a file is in its header, which is to stay small.
-        words = json.dumps([rows.columns.names, rows.columns.categories])
-        tensors[COLUMNS] = torch.frombuffer(bytearray(words, "utf-8"), dtype=torch.uint8)
+        content, words = columns_content(rows.columns)
+        tensors |= {**words, COLUMNS: torch.frombuffer(bytearray(content), dtype=torch.uint8)}
     for number, member in enumerate(members):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(member).items()}
     about = {

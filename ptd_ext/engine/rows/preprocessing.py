@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ptd_ext.engine.rows.columns import Columns, is_frame
+from ptd_ext.engine.rows.columns import Columns, has_columns
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.raw_rows import is_sparse, raw_rows
 
@@ -44,7 +44,7 @@ class Preprocessing:
         width: the number of columns or channels that X must have.
         mean: the mean of each column or channel, float64; None leaves images as they are.
         scale: the number by which each is divided, float64; None like `mean`.
-        columns: the columns of a data frame; None for other rows.
+        columns: the columns of a data frame or of texts; None for other rows.
         components: singular vectors on which a wide sparse matrix is projected, [D, width].
         as_bytes: true for images of uint8.
         files: true if samples may be given as paths of image files.
@@ -68,14 +68,18 @@ class Preprocessing:
         X: Any,  # noqa: N803
         seed: int = 0,
         *,
+        columns: Columns | None = None,
         words: int | None = None,
         moments: Moments | None = None,
     ) -> tuple[Preprocessing, Any]:
         """Learn the preprocessing of X; returns it, and X as it is stored.
 
         Args:
-            X: an array, a tensor, a data frame, a sparse matrix, images, image files or tokens.
-            seed: the seed of the projection of a wide sparse matrix.
+            X: an array, a tensor, a data frame, texts, a sparse matrix, images, image files or
+                tokens.
+            seed: the seed of the projections of texts and wide sparse matrices.
+            columns: what becomes of the columns of a data frame or of texts; by default it follows
+                from all rows of X.
             words: for tokens, the number of words that they index.
             moments: known moments of images, see :meth:`for_images`; by default those of X.
         """
@@ -84,8 +88,9 @@ class Preprocessing:
             return tokens, tokens.store(X)
         if isinstance(X, ImageFiles):
             return cls._of_images(X, X.sample_shape, moments), X
-        columns = Columns.fit(X) if is_frame(X) else None
-        raw = columns.encode(X) if columns is not None else raw_rows(X)
+        if columns is None and has_columns(X):
+            columns = Columns.fit(X, seed=seed)
+        raw = raw_rows(X) if columns is None else columns.encode(X)
         if isinstance(raw, Tensor):
             return cls._of_images(raw, raw.shape[1:], moments), raw
         width, components = raw.shape[1], None
@@ -94,8 +99,9 @@ class Preprocessing:
         rows = torch.from_numpy(raw)
         mean, spread = _moments(rows, (0,))
         if components is not None:
-            # One scale for all, so that directions of small singular values stay small.
-            spread = spread.square().mean().sqrt().expand(rows.shape[1]).clone()
+            spread = _shared(spread, [slice(0, rows.shape[1])])
+        elif columns is not None:
+            spread = _shared(spread, columns.text_blocks())
         scale = _divisor(spread, mean, rows.dtype)
         found = cls("table", rows.shape[1:], width, mean, scale, columns, components)
         return found, found._standardised(rows)
@@ -285,6 +291,14 @@ def _byte_moments(images: Tensor | ImageFiles, channels: int) -> tuple[Tensor, T
         found.append((255 * mean, 255 * variance**0.5))
     mean, spread = torch.tensor(found, dtype=torch.float64).T
     return mean.contiguous(), spread.contiguous()
+
+
+def _shared(spread: Tensor, blocks: Sequence[slice]) -> Tensor:
+    """The spread, with one for all of a block, so that its minor directions stay small."""
+    found = spread.clone()
+    for block in blocks:
+        found[block] = spread[block].square().mean().sqrt()
+    return found
 
 
 def _divisor(spread: Tensor, mean: Tensor, dtype: torch.dtype) -> Tensor:

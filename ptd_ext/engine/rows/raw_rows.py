@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.utils.arguments import is_complex
+from ptd_ext.utils.bounded_files import shortened
 
 # Images are recognised by a last dimension as small as this, unless the second is.
 _CHANNELS = (1, 2, 3, 4)
@@ -65,14 +66,33 @@ def raw_rows(X: Any, images: bool = False) -> Any:  # noqa: N803
         X = X.numpy()  # noqa: N806
     if is_complex(X):  # scikit-learn's check keeps the real parts of complex objects
         raise ValueError("X must hold real numbers. Complex data not supported.")
-    rows = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=(np.float64, np.float32),
-        input_name="X",
-        estimator="FittedModel",
-    )
+    try:
+        rows = check_array(
+            X,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            input_name="X",
+            estimator="FittedModel",
+        )
+    except ValueError as error:
+        raise ValueError(_advice(str(error))) from None
     return rows if is_sparse(rows) else np.ascontiguousarray(rows)
+
+
+def _advice(message: str) -> str:
+    """The message of scikit-learn, without the whole value that is not a number."""
+    if "could not convert string to float" in message:
+        value = shortened(message.partition(":")[2].strip())
+        return (
+            f"X must hold numbers; could not convert string to float: {value}. Give a data frame, "
+            "whose columns may hold strings: pandas.DataFrame(X)."
+        )
+    if "contains NaN" in message:
+        return (
+            "Input X contains NaN. Give a data frame, whose missing values are filled: "
+            "pandas.DataFrame(X)."
+        )
+    return message
 
 
 def _checked_images(X: Any, known: bool) -> Tensor:  # noqa: N803

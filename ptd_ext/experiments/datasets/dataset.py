@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ptd_ext.engine.rows.columns import is_frame
+from ptd_ext.engine.rows.columns import Columns
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.preprocessing import Moments, Preprocessing
 from ptd_ext.engine.rows.raw_rows import is_sparse
@@ -29,8 +29,8 @@ class DataSet:
     """Training and test samples as they were read.
 
     Inputs are images [N, channels, H, W] as a tensor of uint8 or floats, `ImageFiles`, int32 tokens
-    [N, L] that index the rows of `embedding`, or a table: an array [N, D], a sparse matrix or a
-    data frame.
+    [N, L] that index the rows of `embedding`, or a table: an array [N, D], a sparse matrix, a data
+    frame or a list of texts.
 
     Args:
         name: the name that `load` was given.
@@ -53,6 +53,7 @@ class DataSet:
         clean_test: whether `test_labels` are known to be clean.
         moments: mean and deviation of each channel of images, where they are not those of the
             training samples.
+        columns: what becomes of the columns of a data frame or of texts; None for other inputs.
         warnings: messages on how user data were read.
     """
 
@@ -72,13 +73,14 @@ class DataSet:
     row_names: NDArray[Any] | None = None
     clean_test: bool = True
     moments: Moments | None = None
+    columns: Columns | None = None
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for part, inputs in (("training", self.train_inputs), ("test", self.test_inputs)):
-            if not (len(inputs) if isinstance(inputs, ImageFiles) else inputs.shape[0]):
+            if not (inputs.shape[0] if is_sparse(inputs) else len(inputs)):
                 raise ValueError(f"{self.name}'s {part} part must have samples; it has none.")
-        one, other = self.sample_shape, _sample_shape(self.test_inputs)
+        one, other = self.sample_shape, self._shape_of(self.test_inputs)
         if one != other:
             raise ValueError(
                 f"{self.name} must have test samples of the training samples' shape {list(one)}; "
@@ -93,7 +95,14 @@ class DataSet:
     @property
     def sample_shape(self) -> torch.Size:
         """The shape of one sample."""
-        return _sample_shape(self.train_inputs)
+        return self._shape_of(self.train_inputs)
+
+    def _shape_of(self, inputs: Any) -> torch.Size:
+        if self.columns is not None:
+            return torch.Size([self.columns.width])
+        if isinstance(inputs, ImageFiles):
+            return inputs.sample_shape
+        return torch.Size(inputs.shape[1:])
 
     @property
     def as_bytes(self) -> bool:
@@ -119,8 +128,8 @@ class DataSet:
         if self.embedding is not None:
             # embedding_bag leaves the padding out of the mean.
             return F.embedding_bag(inputs, self.embedding, mode="mean", padding_idx=0)
-        if is_frame(inputs) or is_sparse(inputs):
-            preprocessing, stored = Preprocessing.fit(inputs)
+        if self.columns is not None or is_sparse(inputs):
+            preprocessing, stored = Preprocessing.fit(inputs, columns=self.columns)
             return preprocessing.undo(stored).float()
         return torch.as_tensor(inputs).flatten(1).float()
 
@@ -145,7 +154,3 @@ def as_labels(values: Any, what: str, low: int, high: int) -> Tensor:
         bad = values.min() if values.min() < low else values.max()
         raise ValueError(f"{what} must be {low} to {high}; got {shortened(int(bad))}.")
     return torch.from_numpy(values.astype(np.int64))
-
-
-def _sample_shape(inputs: Any) -> torch.Size:
-    return inputs.sample_shape if isinstance(inputs, ImageFiles) else torch.Size(inputs.shape[1:])

@@ -140,6 +140,7 @@ def load_problem(settings: ExperimentSettings) -> Problem:
     preprocessing, stored = Preprocessing.fit(
         dataset.train_inputs,
         settings.seed,
+        columns=dataset.columns,
         words=None if dataset.embedding is None else len(dataset.embedding),
         # Weights of ImageNet expect images that are standardised as for their training.
         moments=IMAGENET if pretrained and dataset.sample_shape[0] == 3 else dataset.moments,

@@ -172,7 +172,7 @@ DATA_SETS: dict[str, DataSetEntry] = {
     "table": DataSetEntry(
         partial(load_user_data, kind="table"),
         "your .csv, .tsv or .parquet file; --label names the column of the labels",
-        options=("label", "text", "leave_out"),
+        options=("label", "text", "columns", "ignore"),
         settings={"network": "mlp", "noise": "none", "validation_fraction": 0.0},
         user_data=True,
         modules=("pandas",),

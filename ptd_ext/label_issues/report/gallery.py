@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptd_ext.label_issues.report.figures import data_url, png_size
 from ptd_ext.label_issues.report.sample import Sample
+from ptd_ext.utils.png import data_url, png_size
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.findings import LabelIssues

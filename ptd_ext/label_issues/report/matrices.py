@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptd_ext.label_issues.report.figures import data_url, heat_levels, heat_picture
+from ptd_ext.label_issues.report.figures import heat_levels
+from ptd_ext.utils.png import data_url, heat_picture
 
 _MAX_CLASSES_AS_TABLE = 20
 _MAX_CLASSES_AS_PICTURE = 100  # beyond, cells are too small to see

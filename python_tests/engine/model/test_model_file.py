@@ -13,10 +13,13 @@ from ptd_ext.engine import networks
 from ptd_ext.engine.model import model_file
 from ptd_ext.engine.model.fitted_model import FittedModel, Validation
 from ptd_ext.engine.model.members import Member
+from ptd_ext.engine.rows.column import Column
 from ptd_ext.engine.rows.columns import Columns
 from ptd_ext.engine.rows.preprocessing import Preprocessing
+from ptd_ext.engine.rows.words import WordVectors
 from ptd_ext.utils import tensor_files
 
+pandas = pytest.importorskip("pandas")
 KIND = "a fitted model"
 GONE = object()
 ABOUT = {"method": "PTD-F", "validation": Validation(9, 0.5, True), "fingerprint": "f"}
@@ -139,20 +142,100 @@ def test_networks_with_and_without_a_transition(path):
         FittedModel.load(path)
 
 
+WORDS = WordVectors(("a", "b", "c"), torch.tensor([1.0, 1.5, 2.0]), torch.ones(2, 3))
+TABLE = Columns(
+    (
+        Column("size", "number", "number", median=0.1, missing=True),
+        Column("day", "date", spelling="day.month.year"),
+        Column("kind", "category", categories=("x", "y"), missing=True),
+        Column("id", "left out", "left out: …"),
+        Column("note", "text", words=WORDS),
+    )
+)
+
+
+def test_columns_come_back(path):
+    """All that encodes a table is in the file, as plain data."""
+    rows = dataclasses.replace(Preprocessing.fit(torch.randn(20, 8))[0], columns=TABLE)
+    model(preprocessing=rows).save(path)
+    found = FittedModel.load(path).preprocessing.columns
+    words = found.entries[4].words
+    assert words.words == WORDS.words
+    for part in ("weights", "components"):
+        assert torch.equal(getattr(words, part), getattr(WORDS, part))
+    assert found.entries[:4] == TABLE.entries[:4]
+    frame = pandas.DataFrame(
+        {"size": [1, None], "day": ["1.2.2024", None], "kind": ["y", None], "note": ["a b", None]}
+    )
+    np.testing.assert_array_equal(found.encode(frame), TABLE.encode(frame))
+
+
+def entry(position, **changes):
+    """A change of an entry of the columns; GONE removes a field."""
+
+    def change(about):
+        fields = {**about["entries"][position], **changes}
+        about["entries"][position] = {n: value for n, value in fields.items() if value is not GONE}
+        return about
+
+    return change
+
+
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("change", "message"),
     [
-        ([["x"], [None]], "width must be 1"),
-        ([list("abcdefgh"), [None] * 7], "columns must be different names"),
-        ([list("aacdefgh"), [None] * 8], "columns must be different names"),
-        ([list(range(8)), [None] * 8], "names of columns and their categories must be strings"),
-        (5, "is not a usable model"),
+        (lambda about: {**about, "entries": about["entries"][:1]}, "width must be 2"),
+        (lambda about: {**about, "entries": 5}, "columns must be a list of entries"),
+        (lambda about: {**about, "texts": 1}, "columns must be a list of entries"),
+        (lambda about: {**about, "texts": True}, "texts must have one column, text"),
+        (lambda about: {**about, "entries": [5]}, "a column must have name, kind"),
+        (lambda about: 5, "is not a usable model"),
+        (entry(0, name="day"), "columns must have different names"),
+        (entry(0, name=5), "a column must have name, kind, note"),
+        (entry(0, median=GONE), "it lacks 'median'"),
+        (entry(0, median=1), "a column must have name, kind, note"),
+        (entry(0, median=float("nan")), "finite numbers"),
+        (entry(0, kind="code"), "kinds and medians of columns must be known"),
+        (entry(1, spelling="%Y"), "spelling must be known; got '%Y'"),
+        (entry(2, categories=["x", 5]), "categories of a column must be strings"),
+        (entry(2, categories=["x", "x"]), "categories of a column must be different"),
+        (entry(3, missing=True), "of kind left out must not mark missing values"),
+        (entry(4, words=None), "texts must have words, and no other column"),
+        (entry(0, words=["a"]), "texts must have words, and no other column"),
+        (entry(4, words=["a", "b"]), r"weights of words must be positive numbers \[2\]"),
+        (entry(4, words=["a", "b", "a"]), "words of a column must be different"),
+        (entry(4, words=[]), "words must be from 1 to"),
     ],
 )
-def test_forged_columns(path, columns, message):
-    model().save(path)
-    content = json.dumps(columns).encode()
-    forge(path, {"columns": torch.frombuffer(bytearray(content), dtype=torch.uint8)})
+def test_forged_columns(path, change, message):
+    rows = dataclasses.replace(Preprocessing.fit(torch.randn(20, 8))[0], columns=TABLE)
+    model(preprocessing=rows).save(path)
+
+    def forged(content):
+        content = json.dumps(change(json.loads(content.numpy().tobytes()))).encode()
+        return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+    forge(path, {"columns": forged})
+    with pytest.raises(ValueError, match=message):
+        FittedModel.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("weights", None, "it lacks 'words.4.weights'"),
+        ("weights", -torch.ones(3), "weights of words must be positive"),
+        ("weights", torch.ones(3).double(), "weights of words must be positive"),
+        ("weights", torch.ones(3) * torch.inf, "words.4.weights must hold finite numbers"),
+        ("components", torch.ones(2, 4), r"components of words must be floats \[K, 3\]"),
+        ("components", torch.ones(3), r"components of words must be floats \[K, 3\]"),
+        ("components", torch.ones(0, 3), r"components of words must be floats \[K, 3\]"),
+    ],
+)
+def test_forged_words(path, name, tensor, message):
+    rows = dataclasses.replace(Preprocessing.fit(torch.randn(20, 8))[0], columns=TABLE)
+    model(preprocessing=rows).save(path)
+    forge(path, {f"words.4.{name}": tensor})
     with pytest.raises(ValueError, match=message):
         FittedModel.load(path)
 
@@ -184,7 +267,9 @@ def test_every_network_comes_back(path, name):
         Preprocessing.for_images([3, 32, 32], None, None, as_bytes=False),
         dataclasses.replace(
             Preprocessing.fit(torch.randn(20, 8))[0],
-            columns=Columns(("a", "b"), (None, tuple("1234567"))),
+            columns=Columns(
+                (Column("a", "number"), Column("b", "category", categories=tuple("1234567")))
+            ),
         ),
         dataclasses.replace(
             Preprocessing.fit(torch.randn(20, 8))[0], components=torch.ones(8, 30), width=30

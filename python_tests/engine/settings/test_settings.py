@@ -12,7 +12,7 @@ from ptd_ext.experiments.settings import ExperimentSettings
 OF_EXPERIMENTS = {
     *("dataset", "data", "data_limit", "noise", "noise_input", "noise_file", "labels_file"),
     *("human_labels", "image_size", "word_vectors", "text_length", "text_headers", "test_labels"),
-    *("validation_fraction", "against", "preset", "label", "text", "leave_out"),
+    *("validation_fraction", "against", "preset", "label", "text", "columns", "ignore"),
 }
 
 

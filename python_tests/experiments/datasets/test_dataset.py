@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from ptd_ext.engine.rows.columns import Columns
 from ptd_ext.experiments.datasets.dataset import DataSet, as_labels
 
 ROWS, LABELS = torch.arange(12.0).reshape(6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
@@ -66,7 +67,8 @@ def test_labels_that_are_not_integers(values, message):
 def test_noise_features_of_tables_and_sparse_rows():
     pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
     frame = pandas.DataFrame({"n": range(6), "kind": list("abcabc")})
-    features = make(frame, test=frame[:2]).noise_features()
+    columns = Columns.fit(frame)
+    features = make(frame, test=frame[:2], columns=columns).noise_features()
     assert features.dtype == torch.float32
     assert features.shape == (6, 4)
     torch.testing.assert_close(features[:, 0], torch.arange(6.0))

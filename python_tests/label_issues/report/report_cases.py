@@ -8,8 +8,8 @@ import numpy as np
 
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.rates import Interval, NoiseRate
-from ptd_ext.label_issues.report.figures import heat_picture
 from ptd_ext.label_issues.report.sample import Sample
+from ptd_ext.utils.png import heat_picture
 
 HOSTILE = "<script>window.hacked = 1</script>"
 NAMES = ["cat", HOSTILE, 'dog, "the" </script><!--', "=1+1"]

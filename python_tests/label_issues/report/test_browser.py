@@ -10,7 +10,7 @@ from label_issues.report.report_browser import CHROMIUM, Browser
 from label_issues.report.report_cases import NAMES, findings
 
 from ptd_ext.label_issues.report import Sample, write_report
-from ptd_ext.label_issues.report.figures import heat_picture
+from ptd_ext.utils.png import heat_picture
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt install chromium")
 
@@ -234,8 +234,12 @@ def test_every_text_has_the_contrast_of_wcag_aa(browser, page, scheme):
 # are not level, and the pictures that are cropped or distorted.
 CARDS = """(() => {
   const broken = [];
-  for (const name of document.querySelectorAll('#samples :is(.given, .suggested) bdi')) {
+  const names = '#samples :is(.given, .suggested) bdi, #classes tbody th, table.matrix tbody th, ' +
+    '.differences bdi, #confusions td:not(.number)';
+  const seen = {};
+  for (const name of document.querySelectorAll(names)) {
     const text = name.firstChild;
+    seen[name.closest('[id]').id] = true;
     for (const word of text.data.matchAll(/[A-Za-z]+/g)) {
       const range = document.createRange();
       range.setStart(text, word.index);
@@ -253,13 +257,16 @@ CARDS = """(() => {
     return getComputedStyle(img).objectFit !== 'contain' || box.right > cell.right + 0.5 ||
       box.bottom > cell.bottom + 0.5;
   }).length;
-  return { broken: [...new Set(broken)], uneven, cropped, line: line.length };
+  return {
+    broken: [...new Set(broken)], uneven, cropped, line: line.length, seen: Object.keys(seen),
+  };
 })()"""
 
 
 @pytest.mark.parametrize("width", [390, 800, 1200])
 def test_cards_keep_words_whole_and_rows_level(browser, tmp_path, width):
-    names = ["T-shirt/top", "Trouser", "Ankle boot", "Scientific instrument", "=1+1"]
+    names = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker"]
+    names += ["Bag", "Ankle boot", "Scientific instrument", "=1+1"]
     sizes = [(28, 28), (28, 80), (90, 30)]
     found = findings(
         24, names, sample=lambda i: Sample(png=heat_picture(np.full(sizes[i % 3], 0.5)))
@@ -267,6 +274,7 @@ def test_cards_keep_words_whole_and_rows_level(browser, tmp_path, width):
     browser.open(found.report(tmp_path / "report.html"), width)
     found = browser.run(CARDS)
     assert found.pop("line") > 1
+    assert set(found.pop("seen")) == {"samples", "classes", "transition", "parts"}
     assert found == {"broken": [], "uneven": [], "cropped": 0}
 
 

@@ -7,9 +7,9 @@ import pytest
 from label_issues.report.report_cases import NAMES, findings
 
 from ptd_ext.label_issues.report import gallery
-from ptd_ext.label_issues.report.figures import heat_picture
 from ptd_ext.label_issues.report.gallery import make_gallery
 from ptd_ext.label_issues.report.sample import Sample
+from ptd_ext.utils.png import heat_picture
 
 
 def made(found, show=None, max_samples=500):

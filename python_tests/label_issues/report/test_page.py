@@ -177,7 +177,7 @@ def test_arguments_are_checked(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="max_samples must be at least 0; got -1"):
         write_report(findings(), tmp_path / "report.html", max_samples=-1)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs Jinja: pip install .ptd_ext\[labels\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs Jinja: pip install .ptd_ext\[all\]"):
         write_report(findings(), tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ptd_ext.label_issues.report.figures import heat_picture
 from ptd_ext.label_issues.report.sample import Sample
+from ptd_ext.utils.png import heat_picture
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ptd_ext.data.read import kind_of, read_data
 from ptd_ext.data.user_data import Part, UserData
+from ptd_ext.engine.rows.columns import Columns, has_columns
 from ptd_ext.engine.rows.image_files import CROP, ImageFiles
 from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.engine.rows.raw_rows import take_rows
@@ -28,7 +29,8 @@ def load_user_data(
     kind: str,
     label: str | None = None,
     text: str | None = None,
-    leave_out: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     image_size: int = CROP,
 ) -> DataSet:
     """Read the user's data; without a test part, a random fifth of the rows becomes one.
@@ -41,7 +43,8 @@ def load_user_data(
         kind: "npz", "image_folder" or "table".
         label: the column of the labels of a table.
         text: the column of text to learn from, instead of all others.
-        leave_out: columns not to learn from.
+        columns: the columns to learn from, also if they look like ids; none for all.
+        ignore: columns not to learn from.
         image_size: side of decoded images in pixels.
     """
     if root is None:
@@ -49,14 +52,20 @@ def load_user_data(
     if (found := kind_of(root)) != kind:
         raise ValueError(f"--data must be of the kind {kind}; {root} is of the kind {found}.")
     data = read_data(
-        root, label=label, text=text, leave_out=leave_out, image_size=image_size, parts=True
+        root,
+        label=label,
+        text=text,
+        columns=columns,
+        ignore=ignore,
+        image_size=image_size,
+        parts=True,
     )
     labels, names = _encoded_labels(data)
     y, clean = labels["y"], labels.get("y_clean")
     ids = np.concatenate([data.ids, *(part.ids for part in _parts(data).values())])
     if len(set(ids.tolist())) != len(ids):
         raise ValueError(f"the ids of {root} must be different from each other.")
-    inputs, validation, clean_test = data.X, None, False
+    inputs, validation, clean_test, found_columns = data.X, None, False, None
     if data.test is not None:
         train, test_inputs = torch.arange(len(y)), data.test.X
         test_labels = test_given = labels["test"]
@@ -64,6 +73,8 @@ def load_user_data(
     else:
         train, test = hold_out(y, TEST_SHARE, seed, by_class=False)
         inputs, test_inputs = (take_rows(data.X, rows.numpy()) for rows in (train, test))
+        if has_columns(data.X):
+            found_columns = Columns.fit(inputs, seed=seed, only=data.columns)
         test_rows, test_given, clean_test = test, y[test], clean is not None
         test_labels = (y if clean is None else clean)[test]
         y, clean = y[train], None if clean is None else clean[train]
@@ -85,7 +96,12 @@ def load_user_data(
         test_given=test_given,
         row_names=None if _are_row_numbers(ids) or isinstance(inputs, ImageFiles) else ids,
         clean_test=clean_test,
-        warnings=(*data.notes, *data.warnings),
+        columns=found_columns,
+        warnings=(
+            *data.notes,
+            *(() if found_columns is None else found_columns.summary()),
+            *data.warnings,
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from training_cases import quick_settings
 from ptd_ext.experiments import datasets as data
 from ptd_ext.experiments.datasets.problem import load_problem
 from ptd_ext.experiments.datasets.sets.user_data import load_user_data
+from ptd_ext.experiments.presets import resolve
 
 RANDOM = np.random.default_rng(0)
 
@@ -127,19 +128,29 @@ def test_tables_stay_frames(tmp_path):
     assert d.class_names == ("left", "right")
     assert d.train_inputs.equals(frame[["n", "kind"]].iloc[d.train_rows.numpy()])
     assert d.test_inputs.equals(frame[["n", "kind"]].iloc[d.test_rows.numpy()])
+    assert d.columns.names == ("n", "kind")
+    assert d.warnings[:2] == ("n: number", "kind: category of 3 values")
     assert torch.equal(d.test_given, (d.test_rows >= 10).long())
-    rest = data.load("table", tmp_path / "d.csv", label="side", leave_out=["n"])
-    assert rest.train_inputs.columns.tolist() == ["kind"]
+    for options in ({"ignore": ["n"]}, {"columns": ["kind"]}):
+        other = data.load("table", tmp_path / "d.csv", label="side", **options)
+        assert other.sample_shape == (3,)
 
 
-def test_texts_stay_sparse(tmp_path):
+def test_texts_become_words(tmp_path):
     pandas = pytest.importorskip("pandas")
     texts = ["salt bread oven", "ball goal team"] * 10
     frame = pandas.DataFrame({"text": texts, "side": ["cook", "sport"] * 10})
     frame.to_csv(tmp_path / "d.csv", index=False)
     d = data.load("table", tmp_path / "d.csv", label="side", text="text")
-    assert d.train_inputs.shape == (16, 6)
-    assert d.train_inputs.format == "csr"
+    assert (len(d.train_inputs), d.sample_shape) == (16, (6,))
+    assert d.columns.texts
+    problem = load_problem(
+        resolve(
+            {"dataset": "table", "data": str(tmp_path / "d.csv")}, {"label": "side", "text": "text"}
+        )
+    )
+    preprocessing = problem.data.train.preprocessing
+    assert torch.equal(preprocessing.store(texts)[d.test_rows], problem.test.stored)
 
 
 def test_two_samples_are_enough_to_train_on(tmp_path):
