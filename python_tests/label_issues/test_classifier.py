@@ -279,7 +279,7 @@ BAD_ROWS = {
     "lengths": (np.ones((9, 2)), np.zeros(8), "X has 9 rows and y 8 labels"),
     "NaN": (np.array([[1.0], [np.nan], [2.0], [3.0]]), [0, 1, 0, 1], "NaN"),
     "large": (np.array([[1e308], [-1e308], [1e308], [0]]), [0, 1, 0, 1], "too large .* column 0"),
-    "many classes": (np.ones((99_999, 1)), np.arange(99_999), "y holds 99,999 classes, for which"),
+    "many classes": (np.ones((99_999, 1)), np.arange(99_999), "y holds 99,999 classes; 10 matrices"),
     "few": (np.ones((3, 2)), [0, 1, 0], "at least 4 samples"),
     "channels last": (
         np.ones((9, 8, 8, 3)),

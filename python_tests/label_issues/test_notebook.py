@@ -33,7 +33,7 @@ def results():
         "noise_rate": 0.2,
     }
     names = np.array(["ant", "bee", HOSTILE], dtype=object)
-    model = ptd_ext.PTDClassifier(max_epochs=2).fit(features.numpy(), names[noise.noisy_labels])
+    model = ptd_ext.PTDClassifier(epochs=2).fit(features.numpy(), names[noise.noisy_labels])
     estimates = {name: estimator(**inputs) for name, estimator in ESTIMATORS.items()}
     learned = estimates["learned parts"]
     return {

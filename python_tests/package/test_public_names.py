@@ -105,7 +105,7 @@ def test_names_elsewhere_have_no_second_copy_at_the_top(package):
 
 def test_dir_lists_what_users_type():
     listed = [name for name in dir(ptd_ext) if not name.startswith("__")]
-    assert listed == sorted([*NAMES, *ELSEWHERE])
+    assert listed == sorted([*NAMES, *ELSEWHERE, "data", "experiments", "nn"])
     assert "__version__" in dir(ptd_ext)
     assert all(hasattr(ptd_ext, name) for name in listed)
 

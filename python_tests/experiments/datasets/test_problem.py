@@ -8,6 +8,7 @@ import torch
 from training_cases import quick_settings, write_clusters
 
 from ptd_ext.engine.rows.inputs import Inputs
+from ptd_ext.engine.rows.columns import Columns
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.experiments.datasets.problem import CleanReference, load_data, load_problem
 from ptd_ext.experiments.presets import resolve
@@ -94,7 +95,7 @@ def test_columns_of_a_table_are_kept_for_new_rows(tmp_path):
 
 
 def test_the_test_part_does_not_shape_the_preprocessing(tmp_path):
-    """Wide sparse rows are projected on singular vectors of the rows to learn from alone."""
+    """Words and their singular vectors are those of the rows to learn from alone."""
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("sklearn")
     generator = np.random.default_rng(0)
     words = np.array([f"w{number}" for number in range(1500)])
@@ -106,9 +107,12 @@ def test_the_test_part_does_not_shape_the_preprocessing(tmp_path):
     )
     dataset, problem = load_data(settings), load_problem(settings)
     preprocessing = problem.data.train.preprocessing
-    assert preprocessing.width == dataset.train_inputs.shape[1] > 1024
-    expected, stored = Preprocessing.fit(dataset.train_inputs, settings.seed)
-    assert torch.equal(preprocessing.components, expected.components)
+    columns = Columns.fit(dataset.train_inputs, seed=settings.seed)
+    assert preprocessing.width == columns.width
+    expected, stored = Preprocessing.fit(dataset.train_inputs, settings.seed, columns=columns)
+    ours, theirs = (each.columns.entries[0].words for each in (preprocessing, expected))
+    assert ours.words == theirs.words
+    assert np.array_equal(ours.components, theirs.components)
     assert torch.equal(problem.test.stored, expected.store(dataset.test_inputs))
     held_out = torch.isin(dataset.train_rows, problem.source.rows[1])
     assert torch.equal(problem.data.train.stored, stored[~held_out])
