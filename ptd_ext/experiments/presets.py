@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ptd_ext.data.read import kind_of
 from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.engine.networks import networks_for
 from ptd_ext.engine.settings.schedule import (
@@ -19,7 +20,7 @@ from ptd_ext.engine.settings.schedule import (
     other_stages,
     schedule_for,
 )
-from ptd_ext.experiments.datasets.registry import DATA_SETS, check_name
+from ptd_ext.experiments.datasets.registry import DATA_SETS, check_name, check_root
 from ptd_ext.experiments.settings import ExperimentSettings
 
 Layer = dict[str, Any]
@@ -53,17 +54,20 @@ def resolve(
     Methods with one matrix have one part, whatever is given.
 
     Args:
-        config: settings of the configuration file.
+        config: settings of the configuration file. Without `dataset`, the kind of `data` decides.
         flags: settings of the flags.
         samples: the number of training samples, where the data are loaded already. With it the
             network and the fast preset suit user data.
         shape: the shape of one sample.
     """
     given = {**config, **flags}
+    if given.get("data") and "dataset" not in given:
+        given["dataset"] = kind_of(given["data"])
     chosen = ExperimentSettings(
         **{name: given[name] for name in ("dataset", "method", "preset") if name in given}
     )
     check_name(chosen.dataset)
+    check_root(chosen.dataset, given.get("data"))
     dataset, method = DATA_SETS[chosen.dataset], METHODS.get(chosen.method)
     layers: tuple[Mapping[str, Any], ...] = (
         _PRESETS[chosen.preset],

@@ -51,6 +51,18 @@ def test_own_data_get_what_suits_their_size_and_kind(shape, network):
     assert few.count_rate == ("validation" if network == "linear" else "between")
 
 
+def test_data_without_a_data_set_are_the_users(tmp_path):
+    """They would otherwise be ignored: digits, the default, need no files."""
+    (tmp_path / "d.csv").touch()
+    for data, kind in ((tmp_path / "d.csv", "table"), (tmp_path, "image_folder")):
+        assert resolve({"data": str(data)}, {}).dataset == kind
+        assert resolve({}, {"data": str(data)}).dataset == kind
+        assert resolve({"dataset": "mnist"}, {"data": str(data)}).dataset == "mnist"
+    assert resolve({"data": ""}, {}).dataset == "digits"
+    with pytest.raises(FileNotFoundError, match="neither a file nor a folder"):
+        resolve({"data": "none"}, {})
+
+
 def test_own_data_take_what_the_user_says():
     sizes = {"samples": 1000, "shape": (8,)}
     assert resolve({}, {"dataset": "npz", "network": "mlp"}, **sizes).network == "mlp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from ptd_ext.engine.rows.labels import is_missing
 from ptd_ext.utils.arguments import is_complex
 
 _MAX_CATEGORIES = 200
+_NUMBERS = (int, float, np.number, np.bool_)
 
 
 def is_frame(X: Any) -> bool:  # noqa: N803
@@ -77,8 +79,7 @@ class Columns:
             if categories is None:
                 blocks.append(_numbers(name, values)[:, None])
                 continue
-            index = {category: position for position, category in enumerate(categories)}
-            codes = np.array([index.get(each, -1) for each in _strings(name, values)])
+            codes = _codes(values, _strings(name, values), categories)
             blocks.append(np.equal.outer(codes, np.arange(len(categories))).astype(np.float64))
         return np.concatenate(blocks, axis=1)
 
@@ -104,7 +105,7 @@ def _is_numeric(values: NDArray[Any]) -> bool:
         return True
     # Columns of pandas' own numeric types that hold missing values arrive as objects.
     return values.dtype == object and all(
-        isinstance(each, (int, float, np.number)) or is_missing(each) for each in values
+        isinstance(each, _NUMBERS) or is_missing(each) for each in values
     )
 
 
@@ -122,6 +123,24 @@ def _numbers(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
             f"{bad[0]}. Fill missing values (for instance with the median) or leave the rows out."
         )
     return numbers
+
+
+def _codes(
+    values: NDArray[Any], strings: list[str], categories: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """The category of each value, or -1; a number may be spelled otherwise in it, such as 01."""
+    index = {category: position for position, category in enumerate(categories)}
+    spellings: dict[float, list[int]] = {}
+    for category, position in index.items():
+        with contextlib.suppress(ValueError):
+            spellings.setdefault(float(category), []).append(position)
+    codes = np.full(len(values), -1, dtype=np.int64)
+    for row, (value, string) in enumerate(zip(values, strings, strict=True)):
+        codes[row] = index.get(string, -1)
+        if codes[row] < 0 and isinstance(value, _NUMBERS):
+            found = spellings.get(float(value), [])
+            codes[row] = found[0] if len(found) == 1 else -1
+    return codes
 
 
 def _strings(name: str, values: NDArray[Any]) -> list[str]:
