@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.cli.errors import report_errors
-from ptd_ext.data.read import kind_of
 from ptd_ext.engine.methods.registry import listing, stages_of
 from ptd_ext.engine.training.placement import Placement
 from ptd_ext.experiments.datasets.problem import load_problem
@@ -83,8 +82,6 @@ def parser_of_train() -> argparse.ArgumentParser:
 
 def _train(arguments: argparse.Namespace) -> None:
     given = {**_config(arguments), **flags_given(arguments)}
-    if given.get("data") and "dataset" not in given:
-        given["dataset"] = kind_of(given["data"])
     settings = resolve(given, {})
     place = Placement.from_settings(settings)
     problem = load_problem(settings)

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ptd_ext.data.user_data import Part, UserData, check_labels
+from ptd_ext.engine.rows.labels import join_ids
 from ptd_ext.engine.rows.raw_rows import channels_last
 from ptd_ext.utils.atomic_files import atomic_file
 from ptd_ext.utils.bounded_files import reading, shortened
@@ -177,7 +178,7 @@ def _ids(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
         found.append(ids)
     if len({ids.dtype.kind == "U" for ids in found}) > 1:
         raise ValueError(f"{path} must hold ids and ids_test of one kind, or neither.")
-    return np.concatenate(found)
+    return join_ids(found)
 
 
 def _write_copy(

@@ -162,9 +162,9 @@ def digest(path: Path) -> bytes:
         for folder, below, names in os.walk(path):
             below[:] = sorted(name for name in below if not name.startswith("."))
             for name in sorted(name for name in names if not name.startswith(".")):
-                file = os.path.join(folder, name)
-                about = os.stat(file)
-                found.update(os.fsencode(os.path.relpath(file, path)))
+                where = os.path.join(folder, name)
+                about = os.stat(where)
+                found.update(os.fsencode(os.path.relpath(where, path)))
                 found.update(f"\0{about.st_size} {about.st_mtime_ns}\0".encode())
         return found.digest()
     with path.open("rb") as contents:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ptd_ext.data.read import kind_of
 from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.engine.settings.schedule import IMAGE_SIZE, PRETRAINED_SIZE
-from ptd_ext.experiments.datasets.registry import DATA_SETS, check_name
+from ptd_ext.experiments.datasets.registry import DATA_SETS, check_name, check_root
 from ptd_ext.experiments.settings import ExperimentSettings
 
 Layer = dict[str, Any]
@@ -43,15 +44,18 @@ def resolve(config: Layer, flags: Layer, *, suited: Layer | None = None) -> Expe
     Methods with one matrix have one part, whatever is given.
 
     Args:
-        config: settings of the configuration file.
+        config: settings of the configuration file. Without `dataset`, the kind of `data` decides.
         flags: settings of the flags.
         suited: settings that suit user data, where they are loaded already.
     """
     given = {**config, **flags}
+    if given.get("data") and "dataset" not in given:
+        given["dataset"] = kind_of(given["data"])
     chosen = ExperimentSettings(
         **{name: given[name] for name in ("dataset", "method", "preset") if name in given}
     )
     check_name(chosen.dataset)
+    check_root(chosen.dataset, given.get("data"))
     dataset, method = DATA_SETS[chosen.dataset], METHODS.get(chosen.method)
     image_side = PRETRAINED_SIZE if given.get("network_weights") else IMAGE_SIZE
     layers: tuple[Mapping[str, Any], ...] = (

@@ -72,3 +72,21 @@ def test_data_are_recognised_by_their_path(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--data", str(tmp_path / "plants.csv"), *quick[:-1], str(tmp_path / "b")])
     assert "--label must name the column of the labels: width, colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["train", "--dataset", "digits"], "data does not apply to digits, which has no files"),
+        (["compare", "--seeds", "1"], "--label must name the column of the labels: a, b"),
+        (["noise"], "--noise must be one of"),
+        (["reproduce", "digits"], "data does not apply to digits, which has no files"),
+    ],
+)
+def test_no_command_trains_on_other_data_than_were_given(tmp_path, capsys, command, message):
+    pytest.importorskip("pandas")
+    (tmp_path / "my.csv").write_text("a,b\n1,x\n2,y\n")
+    out = ["--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit, match=r"[12]"):
+        main([*command, "--data", str(tmp_path / "my.csv"), *out])
+    assert message in capsys.readouterr().err

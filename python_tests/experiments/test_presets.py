@@ -1,5 +1,7 @@
 """Presets: how settings are layered, and settings that suit the user's own data."""
 
+import pytest
+
 from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.experiments.presets import resolve
 
@@ -26,6 +28,18 @@ def test_the_paper_s_schedule():
     assert (cloth.network, cloth.noise) == ("resnet50", "none")
     mates = resolve({}, {"preset": "paper", "dataset": "mnist", "method": "Co-teaching"})
     assert (mates.optimiser, mates.lr, mates.schedule) == ("adam", 1e-3, "linear")
+
+
+def test_data_without_a_data_set_are_the_users(tmp_path):
+    """They would otherwise be ignored: digits, the default, need no files."""
+    (tmp_path / "d.csv").touch()
+    for data, kind in ((tmp_path / "d.csv", "table"), (tmp_path, "image_folder")):
+        assert resolve({"data": str(data)}, {}).dataset == kind
+        assert resolve({}, {"data": str(data)}).dataset == kind
+        assert resolve({"dataset": "mnist"}, {"data": str(data)}).dataset == "mnist"
+    assert resolve({"data": ""}, {}).dataset == "digits"
+    with pytest.raises(FileNotFoundError, match="neither a file nor a folder"):
+        resolve({"data": "none"}, {})
 
 
 def test_image_folders_are_decoded_at_the_size_of_their_network():

@@ -279,7 +279,11 @@ BAD_ROWS = {
     "lengths": (np.ones((9, 2)), np.zeros(8), "X has 9 rows and y 8 labels"),
     "NaN": (np.array([[1.0], [np.nan], [2.0], [3.0]]), [0, 1, 0, 1], "NaN"),
     "large": (np.array([[1e308], [-1e308], [1e308], [0]]), [0, 1, 0, 1], "too large .* column 0"),
-    "many classes": (np.ones((99_999, 1)), np.arange(99_999), "y holds 99,999 classes; 10 matrices"),
+    "many classes": (
+        np.ones((99_999, 1)),
+        np.arange(99_999),
+        "99,999 classes; 10 matrices",
+    ),
     "few": (np.ones((3, 2)), [0, 1, 0], "at least 4 samples"),
     "channels last": (
         np.ones((9, 8, 8, 3)),
@@ -449,3 +453,17 @@ def test_a_rejected_fit_leaves_the_fitted_model(wine):
     with pytest.raises(ValueError, match="method must be"):
         model.fit(rows, given)
     np.testing.assert_array_equal(model.predict_proba(rows), before)
+
+
+def test_finite_pictures_that_overflow_are_rejected():
+    """Their probabilities would be NaN, and the first class would be predicted."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    images = generator.random((60, 1, 28, 28)) + labels[:, None, None, None]
+    model = ptd_ext.PTDClassifier("EM-F", network="lenet5", epochs=1).fit(images, labels)
+    images[4, 0, 0, 0] = 3e38
+    with pytest.raises(ValueError, match="those of row 4 exceed what the network"):
+        model.predict(images)
+    images[4, 0, 0, 0] = 1e39
+    with pytest.raises(ValueError, match="a number beyond float32 in image 4"):
+        model.predict(images)

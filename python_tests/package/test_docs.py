@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,30 @@ def test_files_that_a_page_names_exist(page):
         name for name in named - examples - known if not any((r / name).exists() for r in roots)
     }
     assert lost == set()
+
+
+def test_the_speed_in_the_readme_is_that_of_its_snippet():
+    """Rows of the benchmark with parts as the estimators return them, not of a copied layout."""
+    hooks = runpy.run_path(str(DOCS / "hooks.py"))
+    table = re.findall(
+        r"^\| (\d+), (\d+), (\d+) \| (\w+) \| (.*?) \| (.*?) \|",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(table) > 3
+    names = ("samples", "classes", "parts", "slack")
+    for *size, ours, best in table:
+        times = {
+            row["contestant"]: float(row["median_us"])
+            for row in hooks["rows"]("transition_loss_cpu.csv")
+            if [row[name] for name in names] == size and row["parts_kind"] == "projected"
+        }
+        fastest = min(times[name] for name in hooks["TORCH_VERSIONS"] if name in times)
+        assert microseconds(ours) == pytest.approx(times["ptd_ext"], rel=0.02)
+        assert microseconds(best) == pytest.approx(fastest, rel=0.04)  # two digits
+        assert "ptd_ext_plain_parts" in times
+
+
+def microseconds(text):
+    number, unit = text.split()
+    return float(number) * {"µs": 1, "ms": 1000}[unit]

@@ -202,3 +202,13 @@ def test_cuda_choice_that_does_not_exist(backend, monkeypatch, install_torch):
     monkeypatch.setenv("PTD_EXT_CUDA", "maybe")
     with pytest.raises(SystemExit, match="must be auto, on or off; got 'maybe'"):
         backend.get_requires_for_build_wheel()
+
+
+def test_the_licence_names_those_of_the_bundled_scripts():
+    about = importlib.metadata.metadata("ptd_ext")
+    folder = ROOT / "ptd_ext" / "label_issues" / "report" / "vendor"
+    files = [path.relative_to(ROOT).as_posix() for path in folder.glob("*-LICENSE.txt")]
+    assert files
+    assert set(about.get_all("License-File")) == {"LICENSE", *files}
+    assert all("Permission is hereby granted" in (ROOT / file).read_text() for file in files)
+    assert about["License-Expression"] == "BSD-3-Clause AND MIT"

@@ -21,11 +21,17 @@ def test_actions_are_pinned_by_commit(workflow):
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, *SCRIPTS], ids=lambda path: path.name)
 def test_tools_are_installed_by_hash(path):
-    """Only the package and torch are installed without: their files are built or chosen in CI."""
+    """Only the package and torch are installed without: their files are built or chosen in CI.
+
+    `.ci/tests` tries versions of torch, and the newest versions of everything else.
+    """
     installs = re.findall(r"pip\"? install (.*)", path.read_text())
-    by_hash = re.compile(r"(--quiet )?--require-hashes -r \.ci/locks/\w+\.txt")
-    allowed = re.compile(r".*(\[\w+\]\"|torch|\$index).*|--quiet uv")
-    assert [line for line in installs if not (by_hash.match(line) or allowed.match(line))] == []
+    by_hash = re.compile(
+        r"(--quiet )?--require-hashes (--only-binary :all: )?-r \.ci/locks/\w+\.txt"
+    )
+    allowed = re.compile(r".*(--no-deps|torch|\$index).*|--quiet uv")
+    found = [line for line in installs if not (by_hash.match(line) or allowed.match(line))]
+    assert found == (['".[test]"'] if path.name == "tests" else [])
 
 
 def test_no_second_index_is_mixed_in():
@@ -42,3 +48,16 @@ def test_locks_have_the_versions_of_the_constraints():
     for lock in (ROOT / ".ci" / "locks").glob("*.txt"):
         locked = pins(lock)
         assert {name: tested.get(name) for name in locked} == locked, lock.name
+
+
+def test_the_package_is_locked_with_what_it_needs():
+    """All but torch, which comes from an index of its own."""
+    locked = set(
+        re.findall(r"^([\w-]+)==", (ROOT / ".ci/locks/package.txt").read_text(), re.MULTILINE)
+    )
+    text = (ROOT / "pyproject.toml").read_text()
+    lists = re.findall(r"^(?:dependencies|all|test) = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
+    needed = set(re.findall(r'"([\w-]+)(?:[>=\d.]*|;.*?)"', " ".join(lists)))
+    assert len(lists) == 3
+    assert {"numpy", "safetensors", "pandas", "pytest"} <= needed
+    assert needed - {"torch", "tomli"} <= locked

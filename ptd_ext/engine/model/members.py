@@ -48,7 +48,7 @@ class Member:
 
     def logits(self, inputs: Inputs, ranks: Ranks | None = None) -> Tensor:
         """Logits of rows, [N, C]; ranks share the work."""
-        return predict(self.network, inputs, self._device, ranks or Ranks()).logits
+        return _finite(predict(self.network, inputs, self._device, ranks or Ranks()).logits)
 
     def weights(self, inputs: Inputs, ranks: Ranks | None = None) -> Tensor:
         """The weights h(x) of the parts, [N, R]."""
@@ -56,7 +56,7 @@ class Member:
         if self.feature_network is None:
             return model.parts.new_ones(len(inputs), 1)
         found = predict(self.feature_network, inputs, self._device, ranks or Ranks(), features=True)
-        return model.weights(found.features)
+        return _finite(model.weights(_finite(found.features)))
 
     @property
     def required_transition(self) -> PartTransition:
@@ -71,6 +71,17 @@ class Member:
     @property
     def _device(self) -> torch.device:
         return next(self.network.parameters()).device
+
+
+def _finite(outputs: Tensor) -> Tensor:
+    """The outputs of a network, [N, D]; raises for rows from which it computes no numbers."""
+    if not outputs.isfinite().all():
+        row = int((~outputs.isfinite()).any(1).nonzero()[0])
+        raise ValueError(
+            f"X must hold numbers of about the size of those in training; those of row {row} "
+            "exceed what the network can compute with."
+        )
+    return outputs
 
 
 @dataclass(frozen=True)

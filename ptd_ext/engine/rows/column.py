@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _MARKERS = 3  # so many different strings beside numbers stand for missing ones,
 _MARKED = 5
 _ENOUGH = 20  # rows in which values that are all different are no coincidence
 _ID_NAME = re.compile(r"(?:.*[\W_])?(?:id|uuid|guid|key|index)|.*[a-z]I[dD]")
+_NUMBERS = (int, float, np.number, np.bool_)
 _NESTED = (list, dict, set, np.ndarray)
 
 
@@ -140,12 +142,9 @@ class Column:
             assert self.words is not None
             self.words.encode(texts_of(values), into)
         elif self.kind == "category":
-            index: dict[str | None, int] = {each: k for k, each in enumerate(self.categories)}
-            if self.missing:
-                index[None] = len(self.categories)
             absent = missing_values(values)
-            strings = iter(_strings(values[~absent]))
-            codes = np.array([index.get(None if gone else next(strings), -1) for gone in absent])
+            codes = np.full(len(values), len(self.categories) if self.missing else -1)
+            codes[~absent] = _codes(values[~absent], self.categories)
             known = codes >= 0  # a value that fit has not seen is zero in all categories
             into[np.flatnonzero(known), codes[known]] = 1
         else:
@@ -241,6 +240,22 @@ def _are_ids(name: str, numbers: NDArray[np.float64]) -> bool:
     return (dense or _ID_NAME.fullmatch(name) is not None) and len(np.unique(numbers)) == len(
         numbers
     )
+
+
+def _codes(values: NDArray[Any], categories: tuple[str, ...]) -> NDArray[np.int64]:
+    """The category of each value, or -1; a number may be spelled otherwise in it, such as 01."""
+    index = {category: position for position, category in enumerate(categories)}
+    spellings: dict[float, list[int]] = {}
+    for category, position in index.items():
+        with contextlib.suppress(ValueError):
+            spellings.setdefault(float(category), []).append(position)
+    codes = np.full(len(values), -1, dtype=np.int64)
+    for row, (value, string) in enumerate(zip(values, _strings(values), strict=True)):
+        codes[row] = index.get(string, -1)
+        if codes[row] < 0 and isinstance(value, _NUMBERS):
+            found = spellings.get(float(value), [])
+            codes[row] = found[0] if len(found) == 1 else -1
+    return codes
 
 
 def _strings(values: NDArray[Any]) -> list[str]:

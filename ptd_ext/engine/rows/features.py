@@ -42,6 +42,8 @@ def extract_features(
                 f"feature_extractor must return features [{len(batch)}, D] of a batch; got "
                 f"{list(rows.shape)}."
             )
+        if rows.is_complex():
+            raise ValueError("feature_extractor must return real numbers; it returns complex ones.")
         found.append(rows.detach().cpu().float())
     return torch.cat(found)
 

@@ -111,6 +111,16 @@ def as_ids(ids: Any, count: int) -> NDArray[Any]:
     return values
 
 
+def join_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Ids of several parts as one array, without a loss of digits.
+
+    NumPy would make floats of signed and unsigned integers, of which several may be equal.
+    """
+    if len({each.dtype.kind for each in ids}) == 1:
+        return np.concatenate(ids)
+    return array_of([value for each in ids for value in each.tolist()])
+
+
 def row_ids(X: Any, count: int) -> NDArray[Any]:  # noqa: N803
     """The ids of rows: the index of a data frame, otherwise row numbers."""
     index = getattr(X, "index", None) if hasattr(X, "columns") else None

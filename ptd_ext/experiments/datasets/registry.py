@@ -40,6 +40,7 @@ class DataSetEntry:
         table_size: number of training samples in the paper's tables; 0 if `ptd-ext reproduce` has
             no table of it.
         modules: Python modules that reading it needs.
+        has_files: whether it is read from files or folders.
     """
 
     load: Callable[..., DataSet]
@@ -52,6 +53,7 @@ class DataSetEntry:
     user_data: bool = False
     table_size: int = 0
     modules: tuple[str, ...] = ()
+    has_files: bool = True
 
     @property
     def all_options(self) -> tuple[str, ...]:
@@ -92,6 +94,7 @@ DATA_SETS: dict[str, DataSetEntry] = {
         },
         table_size=1_437,
         modules=("sklearn",),
+        has_files=False,
     ),
     "mnist": DataSetEntry(
         lambda root, seed: load_mnist(root),
@@ -186,6 +189,15 @@ def check_name(name: str) -> None:
         raise ValueError(f"dataset must be one of {', '.join(DATA_SETS)}; got {name!r}.")
 
 
+def check_root(name: str, root: Path | str | None) -> None:
+    """Raise ValueError for files that the data set would not be read from."""
+    if root and not DATA_SETS[name].has_files:
+        raise ValueError(
+            f"data does not apply to {name}, which has no files; got {str(root)!r}. Without a name "
+            "of a data set, your own data are read."
+        )
+
+
 def options() -> tuple[str, ...]:
     """The settings that apply to some data sets only."""
     return tuple(dict.fromkeys(name for each in DATA_SETS.values() for name in each.all_options))
@@ -203,6 +215,7 @@ def load(name: str, root: Path | str | None = None, *, seed: int = 0, **given: A
     """
     check_name(name)
     entry = DATA_SETS[name]
+    check_root(name, root)
     given = {option: value for option, value in given.items() if value}
     for option, value in given.items():
         if option not in entry.all_options:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.engine.rows.inputs import Inputs
+from ptd_ext.engine.rows.labels import join_ids
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,12 @@ class SourceRows:
 
     def all_ids(self) -> NDArray[Any]:
         """The id of each row, in the order of the source."""
-        found: list[Any] = []
+        found: list[NDArray[Any]] = []
         for inputs, rows in zip(self.inputs, self.rows, strict=True):
+            numbers = rows.cpu().numpy()
             if isinstance(inputs.stored, ImageFiles):
-                found += [inputs.stored.name(position) for position in inputs.where()]
-            elif self.ids is not None:
-                found += self.ids[rows.cpu().numpy()].tolist()
+                names = [inputs.stored.name(position) for position in inputs.where()]
+                found.append(np.array(names, dtype=object))
             else:
-                found += rows.tolist()
-        kind = np.int64 if found and isinstance(found[0], int) else object
-        return np.array(found, dtype=kind)[self.order()]
+                found.append(numbers if self.ids is None else self.ids[numbers])
+        return join_ids(found)[self.order()]

@@ -95,3 +95,15 @@ def test_one_matrix_has_one_weight_and_no_matrix_judges_nothing():
     with pytest.raises(ValueError, match=r"estimates no T\(x\), so that labels cannot be judged"):
         judge_rows([Member("own", network)], [rows_of(3)], torch.zeros(3, dtype=torch.int64))
     assert torch.equal(Member("own", network).logits(rows_of(3)), one.logits(rows_of(3)))
+
+
+def test_rows_that_the_network_cannot_compute_with_are_named():
+    """Finite numbers, of which it makes NaN: the first class would be predicted."""
+    inputs = rows_of(5)
+    inputs.stored[3] = 3e38
+    overflowing = member(1).to(torch.float32)
+    overflowing.network.weight.mul_(1e3)
+    overflowing.part_transition.gate.weight.mul_(1e3)
+    for compute in (overflowing.logits, overflowing.weights):
+        with pytest.raises(ValueError, match="those of row 3 exceed what the network can compute"):
+            compute(inputs)

@@ -175,6 +175,24 @@ def test_a_number_is_the_category_of_its_string(values):
     assert found.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
+@pytest.mark.parametrize("spellings", [("1", "0"), ("1.0", "0.0"), ("01", "00"), ("1e0", "0e0")])
+@pytest.mark.parametrize("kind", [int, float, bool, object, np.float32])
+def test_a_number_is_the_category_of_every_spelling(spellings, kind):
+    columns = Columns.fit(pandas.DataFrame({"kind": spellings * 2}))
+    expected = columns.encode(pandas.DataFrame({"kind": [*spellings, "7"]}))
+    assert expected.sum(1).tolist() == [1, 1, 0]
+    numbers = pandas.DataFrame({"kind": np.array([1, 0, 7], dtype=kind)})
+    found = columns.encode(numbers)
+    assert found[:2].tolist() == expected[:2].tolist()
+    assert kind is bool or found[2].tolist() == expected[2].tolist()
+
+
+def test_a_number_of_several_spellings_is_no_category():
+    columns = Columns.fit(pandas.DataFrame({"kind": ["01", "1.0", "2"]}))
+    found = columns.encode(pandas.DataFrame({"kind": [1, 2]}))
+    assert found.sum(1).tolist() == [0, 1]
+
+
 def complex_columns():
     numbers = [0.5, 2.0, 1.0]
     return {

@@ -60,6 +60,7 @@ def test_a_module_is_evaluated():
     [
         (np.ones((9, 4)), len, r"takes images \[N, channels, height, width\]; X is \[9, 4\]"),
         (np.ones((9, 1, 2, 2)), lambda b: b, r"features \[9, D\] of a batch; got \[9, 1, 2, 2\]"),
+        (np.ones((9, 1, 2, 2)), lambda b: b[:, 0, 0] * 1j, "must return real numbers; it returns"),
         (np.ones((9, 1, 2, 2)), lambda b: b[1:, 0, 0], r"features \[9, D\] .*; got \[8, 2\]"),
     ],
 )

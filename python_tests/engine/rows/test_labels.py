@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ptd_ext.engine.rows.labels import as_ids, encode_labels
+from ptd_ext.engine.rows.labels import as_ids, encode_labels, join_ids
 from ptd_ext.label_issues.findings import judge
 
 
@@ -124,3 +124,13 @@ def test_ids_of_every_kind():
         as_ids([1, 2], 3)
     with pytest.raises(ValueError, match=r"one row for each of 3 labels; got \[3, 1\]"):
         as_ids(np.ones((3, 1)), 3)
+
+
+def test_ids_of_several_parts_stay_exact():
+    """NumPy makes floats of signed and unsigned integers."""
+    small, large = np.array([2**53 + 1]), np.array([2**63 + 1], dtype=np.uint64)
+    assert join_ids([small, large]).tolist() == [2**53 + 1, 2**63 + 1]
+    assert join_ids([-small, large]).tolist() == [-(2**53) - 1, 2**63 + 1]
+    assert join_ids([small, small]).dtype == np.int64
+    assert join_ids([large, large]).dtype == np.uint64
+    assert join_ids([np.array(["a"]), np.array([1])]).tolist() == ["a", 1]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from training_cases import quick_settings, write_clusters
 
-from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.engine.rows.columns import Columns
+from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.experiments.datasets.problem import CleanReference, load_data, load_problem
 from ptd_ext.experiments.presets import resolve

@@ -44,6 +44,8 @@ def test_options_of_other_data_sets_are_rejected():
         load("digits", text_headers="keep")
     with pytest.raises(ValueError, match="human_labels must come with labels_file"):
         load("mnist", human_labels="worse_label")
+    with pytest.raises(ValueError, match="data does not apply to digits, which has no files; got"):
+        load("digits", "my.csv")
     assert len(load("digits", image_size=0, labels_file="").train_labels) == 1438
 
 

@@ -1,6 +1,7 @@
 """Rows of several splits in the order of the file or folder they came from."""
 
 import numpy as np
+import pytest
 import torch
 
 from ptd_ext.engine.rows.image_files import ImageFiles
@@ -29,6 +30,22 @@ def test_ids_are_row_numbers_unless_there_are_others():
     assert numbers.dtype == np.int64
     assert numbers.tolist() == [0, 1, 3, 4, 5]
     assert source(ids=np.array(list("abcdef"))).all_ids().tolist() == list("abdef")
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.arange(6, dtype=np.uint64) + np.uint64(2**63),
+        np.arange("2020-01-01", "2020-01-07", dtype="datetime64[D]").astype("datetime64[ns]"),
+        np.array([2**70 + number for number in range(6)], dtype=object),
+        np.array([("a", number) for number in range(6)] + [None], dtype=object)[:6],
+    ],
+    ids=["uint64", "dates", "large integers", "tuples"],
+)
+def test_ids_keep_their_type(ids):
+    found = source(ids=ids).all_ids()
+    assert found.dtype == ids.dtype
+    assert found.tolist() == ids[[0, 1, 3, 4, 5]].tolist()
 
 
 def test_images_have_their_file_names():

@@ -167,3 +167,20 @@ def test_shared_ids_are_a_caveat():
     )
     assert found.ids.tolist() == ["a", "a", "b"]
     assert any("Some rows share an id" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-39, 1e39, 1e300])
+def test_features_beyond_float32(scale):
+    """Only their direction matters; a cast would make them zero or infinite."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    rows = 8 * np.eye(3)[labels] + generator.normal(size=(120, 3))
+    labels[:6] = (labels[:6] + 1) % 3
+    plain = ptd_ext.find_label_issues(None, labels, features=rows)
+    found = ptd_ext.find_label_issues(None, labels, features=rows * scale)
+    assert plain.trusted
+    np.testing.assert_allclose(found.label_quality, plain.label_quality, atol=1e-5)
+    one = rows.copy()
+    one[-1] *= scale  # the others keep their size
+    found = ptd_ext.find_label_issues(None, labels, features=one)
+    np.testing.assert_allclose(found.label_quality, plain.label_quality, atol=1e-5)

@@ -15,7 +15,7 @@ from ptd_ext.data.read import kind_of, read_data
 from ptd_ext.data.user_data import Part, UserData
 from ptd_ext.engine.rows.columns import Columns, has_columns
 from ptd_ext.engine.rows.image_files import CROP, ImageFiles
-from ptd_ext.engine.rows.labels import encode_labels
+from ptd_ext.engine.rows.labels import encode_labels, join_ids
 from ptd_ext.engine.rows.raw_rows import take_rows
 from ptd_ext.engine.rows.split import hold_out
 from ptd_ext.experiments.datasets.dataset import TEST_SHARE, DataSet
@@ -62,7 +62,7 @@ def load_user_data(
     )
     labels, names = _encoded_labels(data)
     y, clean = labels["y"], labels.get("y_clean")
-    ids = np.concatenate([data.ids, *(part.ids for part in _parts(data).values())])
+    ids = join_ids([data.ids, *(part.ids for part in _parts(data).values())])
     if len(set(ids.tolist())) != len(ids):
         raise ValueError(f"the ids of {root} must be different from each other.")
     inputs, validation, clean_test, found_columns = data.X, None, False, None

@@ -61,6 +61,13 @@ def test_classes_are_those_of_all_parts(tmp_path):
     assert d.class_names == ("no", "yes", "maybe")
 
 
+def test_ids_of_the_test_part_stay_exact(tmp_path):
+    ids, others = np.arange(4) + 2**53, np.arange(4, dtype=np.uint64) + np.uint64(2**63)
+    path = save(tmp_path, x=X, y=Y, x_test=X, y_test=Y, ids=ids, ids_test=others)
+    found = load_user_data(path, 0, kind="npz").row_names
+    assert found.tolist() == [*ids.tolist(), *others.tolist()]
+
+
 def test_ids_go_with_their_rows(tmp_path):
     ids = np.array([f"row {n}" for n in range(4)])
     d = load_user_data(save(tmp_path, x=X, y=Y, ids=ids), 0, kind="npz")
