@@ -65,7 +65,7 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
         "number of flagged rows, relative to the estimated number of wrong labels",
     ),
 }
-_DIGITS = 16  # of the digest of the data, which the page shows
+_DIGITS = 16  # on the page, from the digest of the data
 # Defaults that PTDClassifier finds for the data or the machine.
 _DEFAULTS = {
     "epochs": (None, "10 to 100, fewer for more rows"),

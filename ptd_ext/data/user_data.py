@@ -95,7 +95,7 @@ class UserData:
         self.check_unchanged()
         try:
             self.write(path, keep, labels)
-        finally:  # the files are read again; what comes of a change is no copy of them
+        finally:  # the files are read again: a copy of changed data is removed
             try:
                 self.check_unchanged()
             except ValueError:

@@ -40,8 +40,7 @@ RULES = {
     "distrust": r"\bdistrust\b",
     "is no": r"(?<!\bthere )\b(is|are|was|were) (?-i:no|none)\b(?! (more|less|\w+er)\b)",
     "takes none": r"\btakes? none\b",
-    "texts": r"\btexts\b",
-    "sentence": r"\bsentences?\b",
+    "sentence": r"\bsentences?\b(?!-transformers)",
     "whole or not at all": r"\bwhole or not at all\b",
     # As nouns, and in names of limits: max, min, maximum, minimum.
     "most or least": r"^(most|least)( (?!frequent|common|doubtful|probable|squares)\w+)?$"

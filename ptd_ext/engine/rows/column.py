@@ -21,9 +21,9 @@ KINDS = ("number", "date", "category", "text", "left out")
 _MAX_CATEGORIES = 200
 _MOSTLY = 0.9  # share of values that make a column of strings one of numbers or dates
 _MARKERS = 3  # so many different strings beside numbers stand for missing ones, such as "?"
-# A mark of fewer rows says little, and standardised it is far from zero.
+# An indicator of fewer rows helps little, and standardised it is far from zero.
 _MARKED = 5
-_ENOUGH = 20  # rows in which values that are all different are no coincidence
+_ENOUGH = 20  # rows in which all values differ by more than coincidence
 _ID_NAME = re.compile(r"(?:.*[\W_])?(?:id|uuid|guid|key|index)|.*[a-z]I[dD]")
 _NUMBERS = (int, float, np.number, np.bool_)
 _NESTED = (list, dict, set, np.ndarray)
