@@ -8,6 +8,7 @@ from typing import Any
 
 from ptd_ext.engine.settings.setting import Setting
 from ptd_ext.engine.settings.settings import SECTIONS
+from ptd_ext.experiments.presets import default_text
 from ptd_ext.experiments.settings import ExperimentSettings
 
 
@@ -26,10 +27,13 @@ def add_flags(
 
 
 def _add_flag(group: Any, entry: Setting) -> None:
+    text, default = entry.help, default_text(entry.name)
+    if default and "(default:" not in text:
+        text += f" (default: {default})"
     options: dict[str, Any] = {
         "dest": entry.name,
         "default": argparse.SUPPRESS,
-        "help": entry.help.replace("%", "%%"),
+        "help": text.replace("%", "%%"),
     }
     if entry.type is bool:
         options["action"] = argparse.BooleanOptionalAction

@@ -6,12 +6,18 @@ figures from their reference implementations. "fast" shortens every schedule to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ptd_ext.data.read import kind_of
 from ptd_ext.engine.methods.registry import METHODS
-from ptd_ext.engine.settings.schedule import IMAGE_SIZE, PRETRAINED_SIZE
+from ptd_ext.engine.networks.registry import NETWORKS
+from ptd_ext.engine.settings.schedule import (
+    IMAGE_SIZE,
+    PRETRAINED_SIZE,
+    other_stages,
+    schedule_for,
+)
 from ptd_ext.experiments.datasets.registry import DATA_SETS, check_name, check_root
 from ptd_ext.experiments.settings import ExperimentSettings
 
@@ -70,3 +76,30 @@ def resolve(config: Layer, flags: Layer, *, suited: Layer | None = None) -> Expe
     )
     merged = {name: value for layer in layers for name, value in layer.items()}
     return ExperimentSettings(**merged)
+
+
+def default_text(name: str) -> str:
+    """The default of a setting for its help: the value, or what it depends on."""
+    default = ExperimentSettings.entries()[name].default
+    causes = [
+        cause
+        for cause, layers in _layers().items()
+        if any(layer.get(name, default) != default for layer in layers)
+    ]
+    if causes:
+        return f"depends on {', '.join(causes)}"
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    values = default if isinstance(default, tuple) else (default,)
+    return " ".join(f"{each:.3g}" if isinstance(each, float) else str(each) for each in values)
+
+
+def _layers() -> dict[str, Iterable[Mapping[str, Any]]]:
+    """The layers of `resolve` that replace defaults, by what they depend on."""
+    sets = [layer for entry in DATA_SETS.values() for layer in (entry.settings, entry.fast)]
+    suited = [{**schedule_for(1, name), **other_stages(1)} for name in NETWORKS]
+    return {
+        "preset": _PRESETS.values(),
+        "data": [*sets, *suited, {"image_size": IMAGE_SIZE}],
+        "method": [*(method.defaults for method in METHODS.values()), {"n_parts": 1}],
+    }

@@ -45,3 +45,15 @@ def test_sections_and_exceptions():
 
 def test_help_names_the_networks():
     assert "resnet18" in parser().format_help()
+
+
+def test_help_shows_the_defaults():
+    shown = " ".join(parser().format_help().split())
+    for text in (
+        "share of training labels that the noise makes wrong (default: 0.4)",
+        "write TensorBoard event files (default: off)",
+        "momentum of SGD (default: 0.9)",
+        "columns to learn from (default: all but ids and constants) --ignore",
+        "second method to train on the same data, to compare --preset",
+    ):
+        assert text in shown

@@ -3,7 +3,9 @@
 import pytest
 
 from ptd_ext.engine.methods.registry import METHODS
-from ptd_ext.experiments.presets import resolve
+from ptd_ext.experiments.datasets import DATA_SETS
+from ptd_ext.experiments.presets import default_text, resolve
+from ptd_ext.experiments.settings import ExperimentSettings
 
 
 def test_layers():
@@ -62,3 +64,18 @@ def test_every_method_has_defaults_that_can_train():
     adam = resolve({"method": "Co-teaching"}, {})
     assert (adam.optimiser, adam.lr, adam.weight_decay) == ("adam", 1e-3, 0.0)
     assert resolve({"method": "Co-teaching"}, {"lr": 0.5}).lr == 0.5
+
+
+def test_the_defaults_that_the_help_shows():
+    assert default_text("epochs") == "depends on preset, data"
+    assert default_text("anchor_count") == "depends on method"
+    assert [default_text(name) for name in ("report", "ridge", "against")] == ["on", "0.1", ""]
+    entries = ExperimentSettings.entries()
+    fixed = [name for name in entries if not default_text(name).startswith("depends on ")]
+    changed = {"dataset", "preset", "method"}
+    for dataset in DATA_SETS:
+        for preset in entries["preset"].choices:
+            for method in METHODS:
+                found = resolve({"dataset": dataset, "preset": preset, "method": method}, {})
+                for name in {*fixed} - changed:
+                    assert getattr(found, name) == entries[name].default
