@@ -50,6 +50,7 @@ class DataSet:
         test_given: given labels of the test samples, for user data: they are judged like those of
             the training samples.
         row_names: the user's ids of all rows; None for row numbers and the names of image files.
+        shown: all rows as the page shows them; None to show the inputs.
         clean_test: whether `test_labels` are known to be clean.
         moments: mean and deviation of each channel of images, where they are not those of the
             training samples.
@@ -71,6 +72,7 @@ class DataSet:
     test_rows: Tensor | None = None
     test_given: Tensor | None = None
     row_names: NDArray[Any] | None = None
+    shown: Any = None
     clean_test: bool = True
     moments: Moments | None = None
     columns: Columns | None = None

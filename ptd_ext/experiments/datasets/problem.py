@@ -194,7 +194,7 @@ def _source(
     if judged and dataset.test_given is not None and dataset.test_rows is not None:
         inputs, labels = (*inputs, test), (*labels, dataset.test_given)
         rows = (*rows, dataset.test_rows)
-    return SourceRows(inputs, labels, rows, dataset.row_names)
+    return SourceRows(inputs, labels, rows, dataset.row_names, dataset.shown)
 
 
 def load_data(settings: ExperimentSettings) -> datasets.DataSet:

@@ -25,12 +25,14 @@ class SourceRows:
         labels: class indices of the labels that they came with.
         rows: their row numbers, which are those of one file with several parts.
         ids: the ids of all rows; None where a row's number, or an image's file name, is its id.
+        shown: all rows by their numbers, as the page shows them; None to show the inputs.
     """
 
     inputs: tuple[Inputs, ...]
     labels: tuple[Tensor, ...]
     rows: tuple[Tensor, ...]
     ids: NDArray[Any] | None = None
+    shown: Any = None
 
     def order(self) -> NDArray[np.int64]:
         """Positions that put the samples of all splits, one after the other, in source order."""

@@ -6,11 +6,12 @@ import importlib.util
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.experiments.datasets.source_rows import SourceRows
 from ptd_ext.label_issues.report.sample import Sample
-from ptd_ext.label_issues.samples import png_of
+from ptd_ext.label_issues.samples import png_of, show_rows
 
 _PICTURE_SIDE = 128  # pixels at which image files are decoded for the page
 _COLUMNS = 12  # shown of a row
@@ -23,6 +24,9 @@ def show_source(source: SourceRows) -> Callable[[int], Sample] | None:
     if preprocessing.kind == "tokens" or (images and importlib.util.find_spec("PIL") is None):
         return None
     order, ends = source.order(), np.cumsum([len(inputs) for inputs in source.inputs])
+    if source.shown is not None:
+        numbers, show_row = torch.cat(source.rows).numpy()[order], show_rows(source.shown)
+        return lambda row: show_row(int(numbers[row]))
 
     def show(row: int) -> Sample:
         position = int(order[row])

@@ -1,5 +1,6 @@
 """What the page shows of the samples of an experiment."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -29,6 +30,22 @@ def test_rows_are_shown_as_they_came():
         shown = show(row).row
         assert list(shown) == [str(column) for column in range(12)]
         assert [float(value) for value in shown.values()] == table[row][:12].tolist()
+
+
+def test_columns_of_a_table_are_shown_by_their_names_and_values():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"colour": list("rgbrg"), "size": range(10, 15)})
+    preprocessing, stored = Preprocessing.fit(frame)
+    source = dataclasses.replace(source_of(stored, preprocessing), shown=frame)
+    for some, numbers in ((source, range(5)), (without_validation(source), (0, 3, 4))):
+        show = show_source(some)
+        for row, number in enumerate(numbers):
+            assert show(row).row == {"colour": "rgbrg"[number], "size": str(10 + number)}
+
+
+def without_validation(source):
+    """The three training samples alone."""
+    return SourceRows(source.inputs[:1], source.labels[:1], source.rows[:1], shown=source.shown)
 
 
 def test_images_are_shown_by_their_pixels():

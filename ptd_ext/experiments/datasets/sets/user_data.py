@@ -95,6 +95,7 @@ def load_user_data(
         test_rows=test_rows,
         test_given=test_given,
         row_names=None if _are_row_numbers(ids) or isinstance(inputs, ImageFiles) else ids,
+        shown=data.shown,
         clean_test=clean_test,
         columns=found_columns,
         warnings=(
