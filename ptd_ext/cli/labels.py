@@ -102,19 +102,19 @@ def _parser() -> argparse.ArgumentParser:
     cleaned.add_argument(
         "--drop",
         action="store_true",
-        help="write a copy without the flagged rows; nothing at all if findings cannot be trusted",
+        help="write a copy without the flagged rows; an error if the findings cannot be trusted",
     )
     cleaned.add_argument(
         "--relabel",
         action="store_true",
-        help="write a copy with the suggested labels; likewise",
+        help="write a copy with the suggested labels; an error if the findings cannot be trusted",
     )
     add(
         "--cross-fit",
         type=int,
         default=0,
         metavar="FOLDS",
-        help="folds; each row is judged by a network trained without its fold (default: 0, none)",
+        help="number of folds; a network trained without its fold judges each row (default: 0)",
     )
     for name, (flag, kind, metavar, text) in _FLAGS.items():
         default, shown = _default(name)

@@ -26,10 +26,10 @@ DEFAULT = Path(__file__).parent.parent / "experiments" / "default.toml"
 GIVEN = "given.toml"
 
 DESCRIPTION = """\
-Train a classifier on labels of which some are wrong.
+Train a classifier on labels, some of which are wrong.
 
-Without any argument: scikit-learn's digits, 40 % of the labels wrong in ways that depend on the
-image, PTD beside plain cross entropy, on the CPU, in some seconds."""
+Without arguments, PTD-L and cross entropy are trained on scikit-learn's digits, with 40 % of the
+labels wrong in ways that depend on the image. This takes some seconds on a CPU."""
 
 EXAMPLES = """\
 examples:
@@ -41,12 +41,16 @@ examples:
   ptd-ext train --config runs/mine/settings.toml --out runs/mine --resume
   torchrun --nproc-per-node=2 -m ptd_ext train --dataset mnist --data ~/data
 
-A setting comes from the flags, else from --config, else from the method, the preset and the data
-set (in this order), else from its default. The run's folder keeps all of them in settings.toml, a
-record per epoch in metrics.jsonl, a checkpoint, and at the end result.json and model.safetensors,
-the selected network with T(x), which ptd_ext.TrainedRun.load(folder) reads; in labels.csv how
-likely each label is right and what it should be, for every row of your data under its own id; and
-report.html, a page to look at. Validation data choose the epoch; test data only report."""
+A setting is taken from the flags, else from --config, else from the method, the preset and the data
+set (in this order), else from its default. The epoch is selected on validation data; test data are
+only reported. The folder of a run holds
+
+  settings.toml, metrics.jsonl      all settings, and a record per epoch
+  checkpoint.pt                     the state of training, for --resume
+  result.json, model.safetensors    accuracies, and the selected network with T(x), which
+                                    ptd_ext.TrainedRun.load(folder) reads
+  labels.csv, report.html           how likely the label of each row is right and what it should
+                                    be, as a table and as a page"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -61,7 +61,7 @@ class ExperimentSettings(Settings):
     ignore: tuple[str, ...] = _data((), "table: columns not to learn from")
     test_labels: str = _data(
         "auto",
-        "whether test labels are clean, or given like the training labels; auto: clean, except for "
+        "kind of test labels: clean, or given like the training labels; auto: clean, except for "
         "your data without y_clean and without added noise",
         ("auto", "clean", "given"),
     )

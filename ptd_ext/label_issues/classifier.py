@@ -47,7 +47,7 @@ _NOT_STORED = ("device", "feature_extractor", "progress")
 
 
 class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns true classes from labels of which some are wrong, and finds the wrong ones.
+    """Learns true classes from labels, some of which are wrong, and finds the wrong ones.
 
     A network is warmed up on the given labels, the noise is estimated, and a network is trained
     through T(x), the probabilities of a wrong label. Epochs, and for tables the networks, are

@@ -37,7 +37,7 @@ def fold_rows(y: Any, folds: int, seed: int) -> list[Fold]:
         if len(train) < MIN_ROWS or classes < 2:
             raise ValueError(
                 f"cross_fit must leave at least {MIN_ROWS} rows of two classes to train on; with "
-                f"{folds} folds, fold {number} leaves {len(train)} of {classes}. Take another "
+                f"{folds} folds, fold {number} leaves {len(train)} of {classes}. Choose another "
                 "number of folds, or 0."
             )
     return found

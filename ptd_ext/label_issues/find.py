@@ -89,14 +89,16 @@ def find_label_issues(
     if pred_probs is not None or features is not None:
         if options or cross_fit:
             odd = next(iter(options), "cross_fit")
-            raise TypeError(f"{odd} is for training; with pred_probs or features nothing trains.")
+            raise TypeError(
+                f"{odd} must not be given with pred_probs or features: nothing is trained."
+            )
         found = judge_predictions(
             y, pred_probs, features, classes=classes, ids=ids, flag_share=flag_share,
             random_state=seed_of(random_state),
         )  # fmt: skip
     else:
         if classes is not None:
-            raise TypeError("classes name the columns of pred_probs, which are not given.")
+            raise TypeError("classes must be given with pred_probs, whose columns they name.")
         options["progress"] = bar_on_terminals() if progress is None else progress
         found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
     if len(set(found.ids.tolist())) < len(found):

@@ -133,7 +133,7 @@ def fit_learned_parts(
     largest = features.abs().max().item()
     if largest and not _SIZES[0] <= largest <= _SIZES[1]:
         raise ValueError(
-            f"features must be of a size between {_SIZES[0]:g} and {_SIZES[1]:g}; the largest is "
+            f"features must have a largest absolute value from {_SIZES[0]:g} to {_SIZES[1]:g}; got "
             f"{largest:.3g}. Scale them."
         )
     device = features.device

@@ -102,7 +102,7 @@ class PartTransition:
         if features is not None and weights is None:
             weights = self.weights(features)
         elif features is not None or weights is None:
-            raise ValueError("transition takes features or weights, one of them.")
+            raise ValueError("transition must get either features or weights.")
         if not isinstance(weights, Tensor):  # a tensor may have a gradient
             weights = as_tensor(weights, "weights")
         if weights.dim() != 2 or weights.shape[1] != self.n_parts:

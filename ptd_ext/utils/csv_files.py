@@ -61,7 +61,7 @@ def check_csv_string(text: str) -> None:
     if not same:
         raise ValueError(f"{shortened(repr(text))} has surrogates, which are not characters.")
     if "\0" in text:
-        raise ValueError(f"{shortened(repr(text))} has a NUL, which not every reader takes.")
+        raise ValueError(f"{shortened(repr(text))} has a NUL character, which some readers reject.")
 
 
 def _quoted(text: str, separator: str) -> str:

@@ -89,7 +89,7 @@ def test_labels_as_they_come(clusters, tmp_path, capsys):
     given = values(clusters, method="PTD-F", noise="none")
     main(["train", *flags(given), "--out", str(tmp_path / "run")])
     printed = capsys.readouterr().out
-    assert "noise as it comes" in printed
+    assert "noise rate unknown" in printed
     assert "given-label test accuracy, at the epoch chosen on given-label validation" in printed
     assert "clean" not in printed
     assert "noisy" not in printed

@@ -94,9 +94,13 @@ PROBS = np.full((20, 2), 0.5)
     ("arguments", "error", "message"),
     [
         ({"X": None, "y": Y}, ValueError, "X must hold the rows, unless pred_probs or features"),
-        ({"X": X, "y": Y, "classes": [0, 1]}, TypeError, "classes name the columns of pred_probs"),
-        ({"X": None, "y": Y, "pred_probs": PROBS, "cross_fit": 2}, TypeError, "cross_fit is for"),
-        ({"X": None, "y": Y, "pred_probs": PROBS, "n_parts": 2}, TypeError, "n_parts is for train"),
+        (
+            {"X": X, "y": Y, "classes": [0, 1]},
+            TypeError,
+            "classes must be given with pred_probs",
+        ),
+        ({"X": None, "y": Y, "pred_probs": PROBS, "cross_fit": 2}, TypeError, "cross_fit must not"),
+        ({"X": None, "y": Y, "pred_probs": PROBS, "n_parts": 2}, TypeError, "n_parts must not be"),
         ({"X": X[:9], "y": Y, "pred_probs": PROBS}, ValueError, "each of 20 labels; got 9"),
         ({"X": X, "y": Y, "flag_share": -1}, ValueError, "flag_share must be a finite number"),
         ({"X": X, "y": Y, "ids": [1, 2]}, ValueError, "ids must have one row for each of 20"),

@@ -108,8 +108,12 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
             {},
             r"features must have at least one column; .*0\]",
         ),
-        ((1e300 * FEATURES.double(), POSTERIOR, LABELS), {}, "features must be of a size between"),
-        ((1e-40 * FEATURES, POSTERIOR, LABELS), {}, "features must be of a size between"),
+        (
+            (1e300 * FEATURES.double(), POSTERIOR, LABELS),
+            {},
+            "features must have a largest",
+        ),
+        ((1e-40 * FEATURES, POSTERIOR, LABELS), {}, "features must have a largest"),
         (
             (FEATURES, POSTERIOR, LABELS),
             {"n_parts": 1.5},

@@ -122,7 +122,7 @@ def test_bad_calls():
         LEARNED.weights(torch.rand(5, 3))
     with pytest.raises(ValueError, match="weights need a basis"):
         ptd_ext.PartTransition(PARTS).weights(torch.rand(5, 12))
-    with pytest.raises(ValueError, match="transition takes features or weights, one of them"):
+    with pytest.raises(ValueError, match="transition must get either features or weights"):
         LEARNED.transition()
     with pytest.raises(ValueError, match=r"weights must be \[N, 4\]; got \[5, 3\]"):
         LEARNED.transition(weights=torch.rand(5, 3))

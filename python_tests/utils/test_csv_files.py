@@ -68,7 +68,7 @@ def test_a_failed_write_leaves_the_old_table(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\0b", r"in row 1, 'a.*b' has a NUL, which not every reader takes"),
+        ("a\0b", r"in row 1, 'a.*b' has a NUL character, which some readers reject"),
         ("\ud800", "has surrogates, which are not characters"),
         ("\udcc3\udca9", "has surrogates, which are not characters"),  # the bytes of é
     ],

@@ -58,7 +58,7 @@ def fit(
     observer: Observer | None = None,
     begin: Callable[[], None] | None = None,
 ) -> FittedModel:
-    """Train on rows with given labels, of which some are wrong.
+    """Train on rows with given labels, some of which are wrong.
 
     Args:
         data: the rows and labels, some of them held out.

@@ -133,7 +133,7 @@ class ImageFiles:
                 image = Image.open(content, formats=FORMATS)
             except UnidentifiedImageError:
                 kinds = ", ".join(FORMATS)
-                raise ContentError(f"is damaged or no image of these kinds: {kinds}") from None
+                raise ContentError(f"is damaged or not an image of these kinds: {kinds}") from None
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise ContentError(f"has {width} × {height} pixels, more than {MAX_PIXELS:,}")

@@ -134,7 +134,7 @@ def load_problem(settings: ExperimentSettings) -> Problem:
     if len(train) < 2 or not len(held_out):
         raise ValueError(
             f"{dataset.name} leaves too few samples to train or to validate on: {len(train)} and "
-            f"{len(held_out)} of {len(labels)}."
+            f"{len(held_out)} of {len(labels)}. Give more rows, or another validation_fraction."
         )
     pretrained = own and settings.network_weights and dataset.as_bytes
     preprocessing, stored = Preprocessing.fit(

@@ -193,8 +193,8 @@ def check_root(name: str, root: Path | str | None) -> None:
     """Raise ValueError for files that the data set would not be read from."""
     if root and not DATA_SETS[name].has_files:
         raise ValueError(
-            f"data does not apply to {name}, which has no files; got {str(root)!r}. Without a name "
-            "of a data set, your own data are read."
+            f"data does not apply to {name}, which has no files; got {str(root)!r}. Leave "
+            "--dataset out to train on your data."
         )
 
 

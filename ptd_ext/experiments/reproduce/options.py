@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     tables = [*table_sizes(), "ablation"]
     add = made.add_argument
     add("table", choices=tables, metavar="TABLE", help=", ".join(tables))
-    text = "number of seeds, counted from 0; or several seeds and ranges, as 0 3 7-9 (default: 5)"
+    text = "number of seeds, counted from 0; or seeds and ranges, such as 0 3 7-9 (default: 5)"
     add("--seeds", nargs="+", default=["5"], metavar="N", help=text)
     text = "noise rates in per cent (default: 10 20 30 40 50; for the ablation 50)"
     add("--rates", nargs="+", type=float, metavar="RATE", help=text)
@@ -75,12 +75,12 @@ def parser() -> argparse.ArgumentParser:
     add("--methods", nargs="+", metavar="METHOD", help=text)
     text = "folder of the table (default: %(default)s)"
     add("--out", type=Path, default=Path("reproduced"), metavar="DIR", help=text)
-    text = "cells that run at a time (default: one per GPU, else CPU cores / --threads)"
+    text = "number of cells that run at a time (default: one per GPU, else CPU cores / --threads)"
     add("--jobs", type=int, metavar="N", help=text)
     add("--threads", type=int, default=1, metavar="N", help="CPU threads per cell (default: 1)")
     text = "part I of N of the cells, I from 1 to N; the N commands share --out (default: 1/1)"
     add("--shard", type=_shard, default=(1, 1), metavar="I/N", help=text)
-    text = "table of the results so far, without training"
+    text = "write the table of the results so far, without training"
     add("--report-only", action="store_true", help=text)
     text = (
         "number of parts (default: that of the data set); for the ablation several numbers and "
@@ -127,7 +127,7 @@ def _complete(options: argparse.Namespace) -> None:
     """Check the options and fill in the defaults that depend on others."""
     options.ablation = options.table == "ablation"
     if options.dataset and not options.ablation:
-        raise ValueError("--dataset belongs to `ptd-ext reproduce ablation`.")
+        raise ValueError("--dataset applies to `ptd-ext reproduce ablation` only.")
     options.data_name = (options.dataset or "cifar10") if options.ablation else options.table
     options.seeds = _seeds(options.seeds)
     options.rates = _rates(options.rates, options.data_name, options.ablation)
@@ -162,7 +162,7 @@ def _seeds(given: list[str]) -> list[int]:
     if len(given) > 1 or not given[0].isdecimal():
         return numbers
     if numbers[0] < 1:
-        raise ValueError("--seeds must be at least 1 seed; got 0.")
+        raise ValueError("--seeds must be at least 1; got 0.")
     return list(range(numbers[0]))
 
 

@@ -192,7 +192,7 @@ def _introduction(
     candidates: Sequence[ExperimentSettings], problem: Problem, place: Placement
 ) -> str:
     rate, settings = problem.realised_rate, candidates[0]
-    wrong = "noise as it comes" if rate is None else f"{rate:.1%} of labels wrong"
+    wrong = "noise rate unknown" if rate is None else f"{rate:.1%} of labels wrong"
     ranks = f", {place.ranks.size} processes" if place.ranks.size > 1 else ""
     data, names = problem.data, " and ".join(each.network for each in candidates)
     return (

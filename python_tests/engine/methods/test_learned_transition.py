@@ -63,7 +63,7 @@ def test_learned_parts(clusters, tmp_path, capsys, method):
 def test_features_that_weight_decay_has_left_nothing_of_are_zeros():
     """The parts are then learned without them, or one matrix is kept."""
     features = 1e-32 * torch.rand(60, 4)
-    with pytest.raises(ValueError, match="features must be of a size"):
+    with pytest.raises(ValueError, match="features must have a largest absolute value"):
         fit_learned_parts(features, torch.rand(60, 3).softmax(1), torch.arange(60) % 3)
     zeros = _without_vanished(features)
     assert not zeros.any()

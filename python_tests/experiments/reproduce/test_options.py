@@ -91,13 +91,13 @@ ERRORS = {
     ("clothing1m", "--rates", "50"): "--rates cannot be set for clothing1m, whose labels are "
     "noisy.",
     ("mnist", "--seeds", "x"): "--seeds must be numbers, or ranges such as 5-9; got 'x'.",
-    ("mnist", "--seeds", "0"): "--seeds must be at least 1 seed; got 0.",
+    ("mnist", "--seeds", "0"): "--seeds must be at least 1; got 0.",
     ("mnist", "--seeds", "9-5"): "--seeds must be ascending ranges, such as 5-9; got '9-5'.",
     ("mnist", "--jobs", "0"): "--jobs must be at least 1; got 0.",
     ("mnist", "--threads", "0"): "--threads must be at least 1; got 0.",
     ("mnist", "--n-parts", "3", "4"): "--n-parts must be one number; `ptd-ext reproduce ablation` "
     "compares several.",
-    ("mnist", "--dataset", "svhn"): "--dataset belongs to `ptd-ext reproduce ablation`.",
+    ("mnist", "--dataset", "svhn"): "--dataset applies to `ptd-ext reproduce ablation` only.",
     ("mnist", "--seed", "3"): "unrecognized arguments: --seed 3",
     **{
         ("mnist", "--shard", wrong): "argument --shard: must be I/N with 1 ≤ I ≤ N, such as 2/8; "

@@ -29,7 +29,7 @@ def load_svhn(root: Path | str | None) -> DataSet:
 def _read(path: Path) -> tuple[Tensor, Tensor]:
     arrays = read_mat(path, ("X", "y"), _MAX_IMAGES)
     if missing := {"X", "y"} - arrays.keys():
-        raise ValueError(f"{path}: {min(missing)} is missing; it is cut off or no SVHN file.")
+        raise ValueError(f"{path}: {min(missing)} is missing; it is cut off or not an SVHN file.")
     images, labels = arrays["X"], arrays["y"]
     if images.shape[:3] != (32, 32, 3) or images.ndim != 4 or images.dtype != "uint8":
         raise ValueError(

@@ -48,7 +48,7 @@ def load_user_data(
         image_size: side of decoded images in pixels.
     """
     if root is None:
-        raise ValueError(f"{kind} must have --data, its file or folder; got none.")
+        raise ValueError(f"--data must name the file or folder of {kind}; got none.")
     if (found := kind_of(root)) != kind:
         raise ValueError(f"--data must be of the kind {kind}; {root} is of the kind {found}.")
     data = read_data(

@@ -89,7 +89,7 @@ def test_wrong_content(tmp_path, arrays, message):
 
 
 def test_paths_of_another_kind(tmp_path):
-    with pytest.raises(ValueError, match="npz must have --data, its file or folder; got none"):
+    with pytest.raises(ValueError, match="--data must name the file or folder of npz; got none"):
         load_user_data(None, 0, kind="npz")
     with pytest.raises(ValueError, match=r"must be of the kind npz; .* of the kind image_folder"):
         load_user_data(tmp_path, 0, kind="npz")
