@@ -43,6 +43,12 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
         "any of several neighbours that are equally near",
     ),
     (
+        "report/matrices.py",
+        "heat_picture(np.sqrt(np.clip(transition, 0, 1)))",
+        " 2)",
+        "heat_picture clips at one",
+    ),
+    (
         "without_training/pred_probs.py",
         "set(labels) <= set(names)",
         " < ",
