@@ -48,6 +48,7 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
         " 2)",
         "heat_picture clips at one",
     ),
+    ("label_issues/samples.py", "if times > 1:", " >= ", "a picture resized to its own size"),
     (
         "without_training/pred_probs.py",
         "set(labels) <= set(names)",
