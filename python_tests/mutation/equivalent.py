@@ -43,6 +43,19 @@ EQUIVALENT: list[tuple[str, str, str, str]] = [
         "any of several neighbours that are equally near",
     ),
     (
+        "report/matrices.py",
+        "heat_picture(np.sqrt(np.clip(transition, 0, 1)))",
+        " 2)",
+        "heat_picture clips at one",
+    ),
+    (
+        "without_training/confident_counts.py",
+        "joint / rows.clamp(min=1e-30), torch.eye(",
+        "0",
+        "a quotient that torch.where does not take",
+    ),
+    ("label_issues/samples.py", "if times > 1:", " >= ", "a picture resized to its own size"),
+    (
         "without_training/pred_probs.py",
         "set(labels) <= set(names)",
         " < ",

@@ -8,9 +8,9 @@ python python_tests/mutation/run.py --seed 3           # another sample
 python python_tests/mutation/run.py --report           # the table of scores of results.csv
 
 Mutants are made of a copy of the repository, built where they must be, and given to the tests of
-their area, up to the first that fails. The outcomes are in results.csv, together with those at
-first, of tests that had not seen the sample. A survivor is either noted in equivalent.py, with the
-reason why no test could see it, or wants a test.
+their module and then to those of their area, up to the first that fails. The outcomes are in
+results.csv, together with those at first, of tests that had not seen the sample. A survivor is
+either noted in equivalent.py, with the reason why no test could see it, or wants a test.
 """
 
 from __future__ import annotations
@@ -83,18 +83,14 @@ class Copy:
             and self._run("cmake", "--install", "build", "--prefix", "package").returncode == 0
         )
 
-    def test(self, tests: list[str], slow: bool) -> tuple[bool, str]:
-        """Run the tests; return if they pass, and the first that fails."""
+    def test(self, tests: list[str], slow: bool, limit: float | None) -> tuple[bool, str]:
+        """Run the tests for `limit` seconds; return if they pass, and the first that fails."""
         pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         pytest += [*tests, "-m", "not cuda" if slow else "not slow"]
-        known = self.seconds.get((*tests,))
-        limit = None if known is None else SECONDS + PATIENCE * known
-        start = time.monotonic()
         try:
             done = self._run(*pytest, timeout=limit)
         except subprocess.TimeoutExpired:
             return False, "does not end"
-        self.seconds.setdefault((*tests,), time.monotonic() - start)
         failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         first = failed[0].split(" - ")[0] if failed else f"exit code {done.returncode}"
         if "CompileError" in done.stdout:
@@ -102,7 +98,21 @@ class Copy:
         return done.returncode in (0, 5), first  # 5: none is left by `not slow`
 
     def test_area(self, area: Area, slow: bool) -> tuple[bool, str]:
-        return self.test(area.slow if slow else area.tests, slow or area.all_are_slow)
+        tests = area.slow if slow else area.tests
+        known = self.seconds.get((*tests,))
+        limit = None if known is None else SECONDS + PATIENCE * known
+        start = time.monotonic()
+        found = self.test(tests, slow or area.all_are_slow, limit)
+        self.seconds.setdefault((*tests,), time.monotonic() - start)
+        return found
+
+    def test_mutant(self, mutant: Mutant, area: Area, slow: bool) -> tuple[bool, str]:
+        own = own_test(mutant.file)
+        if not slow and (self.root / own).exists():
+            passed, first = self.test([own], slow, SECONDS)
+            if not passed:
+                return passed, first
+        return self.test_area(area, slow)
 
     def outcome(self, mutant: Mutant, area: Area, slow: bool) -> tuple[str, str]:
         path = self.root / mutant.file
@@ -111,7 +121,7 @@ class Copy:
             mutant.apply(self.root)
             if area.compiled and not self.build():
                 return "does not compile", ""
-            passed, first = self.test_area(area, slow)
+            passed, first = self.test_mutant(mutant, area, slow)
             if "CompileError" in first:
                 return "does not compile", ""
             return ("survived", "") if passed else ("killed", first)
@@ -128,6 +138,12 @@ class Copy:
             [str(part) for part in command], cwd=self.root, env=environment, timeout=timeout,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+
+
+def own_test(module: str) -> str:
+    """python_tests/a/b/test_c.py for ptd_ext/a/b/_c.py, which is the quickest to fail."""
+    path = Path(module.replace("ptd_ext/", "python_tests/", 1))
+    return str(path.with_name(f"test_{path.stem.lstrip('_')}.py"))
 
 
 def reason(mutant: Mutant) -> str | None:

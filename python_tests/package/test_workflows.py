@@ -34,6 +34,14 @@ def test_tools_are_installed_by_hash(path):
     assert found == (['".[test]"'] if path.name == "tests" else [])
 
 
+def test_the_mutation_score_of_every_area_is_measured():
+    from mutation.areas import AREAS
+
+    nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
+    measured = re.search(r"areas:\n((?: +- .*\n)+)", nightly)[1]
+    assert sorted(measured.replace("- ", " ").split()) == sorted(AREAS)
+
+
 def test_no_second_index_is_mixed_in():
     paths = [*WORKFLOWS, *SCRIPTS, ROOT / "pyproject.toml", ROOT / "README.md"]
     assert [path.name for path in paths if re.search("(?i)extra.index.url", path.read_text())] == []

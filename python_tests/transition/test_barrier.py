@@ -55,6 +55,8 @@ def test_class_prior_of_a_setting():
     assert class_prior_of("unknown") is None
     assert class_prior_of("uniform") == "uniform"
     torch.testing.assert_close(class_prior_of("0.5, 0.3, 0.2"), SHARES)
+    rounded = torch.tensor([0.4998, 0.2998, 0.1998])
+    torch.testing.assert_close(class_prior_of("0.4998, 0.2998, 0.1998"), rounded / rounded.sum())
     for text, message in (
         ("a,b", "class_prior must be unknown, uniform, or shares .*; got 'a,b'"),
         ("0.5,0.6", "class_prior must be probabilities with sum 1; .* and the sum 1.1"),

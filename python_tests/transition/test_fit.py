@@ -236,6 +236,14 @@ def test_diagnose():
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.parametrize(("classes", "end"), [(10, r"9 \(1\)\."), (11, r"9 \(1\), …\.")])
+def test_diagnose_names_ten_classes(classes, end):
+    weights, posterior, anchors, _ = planted(classes, 2, 10)
+    fit = ptd_ext.fit_part_transitions(weights, posterior, [each[:1] for each in anchors])
+    with pytest.warns(UserWarning, match=rf"{classes} of {classes} classes have .*, {end} Take"):
+        fit.diagnose()
+
+
 def test_diagnose_warns_of_rows_that_are_not_identified():
     weights, posterior, anchors, _ = planted(4, 6, 40)
     anchors[1] = anchors[1][:5]  # fewer than parts

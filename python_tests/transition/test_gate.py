@@ -32,3 +32,10 @@ def test_gate_is_checked():
         LinearGate(torch.zeros(2, 4), torch.zeros(3), torch.zeros(4))
     with pytest.raises(ValueError, match="gate centre must be finite"):
         LinearGate(torch.zeros(2, 4), torch.zeros(2), torch.full((4,), torch.inf))
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 2, 4), (0, 4), (2, 0)])
+def test_the_weight_is_a_matrix_that_is_not_empty(shape):
+    bias, centre = torch.zeros(shape[0]), torch.zeros(shape[-1])
+    with pytest.raises(ValueError, match=r"gate weight must be \[R, D\]; got \["):
+        LinearGate(torch.zeros(shape), bias, centre)

@@ -35,6 +35,22 @@ def test_finds_noise_that_depends_on_the_sample():
     assert "vary by" in str(fit.summary())
 
 
+def test_the_epoch_that_gains_most_is_returned():
+    """A large step gains at first and loses later: the gain is that of the parts returned."""
+    features, posterior, noisy, average, _ = varying_noise(1500)
+    mask = torch.arange(1500) % 5 == 0
+    fit = ptd_ext.fit_learned_parts(
+        features, posterior, noisy, transition=average, validation_mask=mask, lr=0.5, min_gain=0
+    )
+    assert not fit.kept_start
+    logits, labels = posterior[mask].log(), noisy[mask]
+    before, after = (
+        ptd_ext.forward_loss(logits, labels, weights, parts)
+        for weights, parts in ((None, average), (fit.weights[mask], fit.parts))
+    )
+    assert fit.gain == pytest.approx((before - after).item(), rel=1e-3)
+
+
 def test_keeps_the_start_where_nothing_varies():
     g = torch.Generator().manual_seed(1)
     features, posterior, _, average, _ = varying_noise(1500)

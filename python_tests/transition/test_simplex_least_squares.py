@@ -98,3 +98,10 @@ def test_without_a_quadratic_term_every_row_is_a_corner(columns):
     rows = torch.ops.ptd_ext.simplex_least_squares(torch.zeros(3, 4, 4).double(), right)
     corners = torch.nn.functional.one_hot(right.argmax(-1), columns).double()
     torch.testing.assert_close(rows, corners, rtol=0, atol=1e-6)
+
+
+def test_without_equations_every_row_is_a_point_of_the_simplex():
+    gram, right = torch.zeros(2, 3, 3).double(), torch.zeros(2, 3, 4).double()
+    found = least_squares.simplex_least_squares(gram, right)
+    assert (found >= 0).all()
+    torch.testing.assert_close(found.sum(-1), torch.ones(2, 3).double())

@@ -40,6 +40,13 @@ def test_a_row_counts_for_a_class_whose_threshold_it_reaches():
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0], [1 / 3, 2 / 3]]).double())
 
 
+def test_a_row_at_the_threshold_counts():
+    """As all rows of a class do where a model is equally sure of them."""
+    probabilities = torch.tensor([[0.75, 0.25], [0.75, 0.25], [0.75, 0.25], [0.25, 0.75]]).double()
+    found = confident_transition(probabilities, torch.tensor([0, 0, 1, 1])).transition
+    torch.testing.assert_close(found, torch.tensor([[2 / 3, 1 / 3], [0.0, 1.0]]).double())
+
+
 def test_the_result_has_the_prior_of_the_true_classes():
     probabilities = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.2, 0.8], [0.1, 0.9]]).double()
     found = confident_transition(probabilities, torch.tensor([0, 0, 1, 1]))

@@ -1,10 +1,13 @@
 """Labels judged by out-of-fold probabilities, by embeddings, or by both."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 import ptd_ext
+from ptd_ext.label_issues.without_training import predictions
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
 
 
@@ -131,6 +134,24 @@ def test_neighbours_at_chance_are_not_trusted():
     assert not found.is_label_issue.any()
     assert len(found.warnings) == 1
     assert "no more than random rows" in found.warnings[0]
+
+
+@pytest.mark.parametrize(("errors", "is_clear"), [(0.9, False), (1.1, True)])
+def test_neighbours_are_at_chance_within_their_standard_error(monkeypatch, errors, is_clear):
+    """Of pairs of rows with labels that are independent: sqrt(p (1 - p) / pairs)."""
+    g = np.random.default_rng(0)
+    labels, features = np.arange(200) % 2, g.standard_normal((200, 3))
+    estimate = predictions.neighbour_transition
+
+    def at_distance(rows, codes, k, **options):
+        agreement = 0.5 + errors * predictions.CLEARLY * (0.5 * 0.5 / (200 * k)) ** 0.5
+        found = estimate(rows, codes, k, **options)
+        return dataclasses.replace(found, agreement=agreement)
+
+    monkeypatch.setattr(predictions, "neighbour_transition", at_distance)
+    found = ptd_ext.find_label_issues(None, labels, features=features)
+    assert ("no more than random rows" not in " ".join(found.warnings)) == is_clear
+    assert found.trusted == is_clear
 
 
 def test_parts_are_kept_where_the_noise_depends_on_the_row():
