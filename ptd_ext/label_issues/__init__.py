@@ -1,5 +1,7 @@
 """Finds wrong labels in the user's own data, and suggests the right ones."""
 
 from ptd_ext.label_issues.rates import Interval, NoiseRate
+from ptd_ext.label_issues.review.decisions import Answer, Decision, Decisions
+from ptd_ext.label_issues.review.read import read_decisions
 
-__all__ = ["Interval", "NoiseRate"]
+__all__ = ["Answer", "Decision", "Decisions", "Interval", "NoiseRate", "read_decisions"]

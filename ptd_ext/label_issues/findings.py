@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptd_ext.engine.rows.labels import GivenLabels, as_ids
+from ptd_ext.engine.rows.labels import GivenLabels, as_ids, id_list
 from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
 from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.csv_files import write_csv
@@ -124,9 +124,7 @@ class LabelIssues:
 
     def id_strings(self) -> list[str]:
         """The ids as the table and the report show them, [N]."""
-        # tolist() turns times in nanoseconds into integers.
-        ids = self.ids.astype(str) if self.ids.dtype.kind in "mM" else self.ids
-        return [str(each) for each in ids.tolist()]
+        return [str(each) for each in id_list(self.ids)]
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the table, in the caller's order and with every digit of the probabilities."""

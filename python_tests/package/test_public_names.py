@@ -60,7 +60,10 @@ ELSEWHERE = {
         "plot_parts",
         "plot_transition",
     ],
-    "label_issues": ["Interval", "NoiseRate"],
+    "label_issues": [
+        *("Answer", "Decision", "Decisions", "Interval", "NoiseRate"),
+        "read_decisions",
+    ],
     "engine": [
         "FittedModel",
         "Judgement",

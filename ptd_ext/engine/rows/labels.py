@@ -111,6 +111,13 @@ def as_ids(ids: Any, count: int) -> NDArray[Any]:
     return values
 
 
+def id_list(ids: NDArray[Any]) -> list[Any]:
+    """The ids as Python objects; those that are dates or durations as strings."""
+    # tolist() turns times in nanoseconds into integers.
+    found: list[Any] = (ids.astype(str) if ids.dtype.kind in "mM" else ids).tolist()
+    return found
+
+
 def join_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Ids of several parts as one array, without a loss of digits.
 

@@ -1,0 +1,1 @@
+"""What reviewers decide about given labels, and what follows from it."""
