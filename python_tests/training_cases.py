@@ -107,4 +107,4 @@ def outcome(folder):
 
 def model_tensors(folder):
     """The tensors of the model of a finished run, by name."""
-    return tensor_files.read(folder / "model.safetensors", "a fitted model", ())[0]
+    return tensor_files.read(folder / "model.safetensors", "a fitted model", (), 2)[0]

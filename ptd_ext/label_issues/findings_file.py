@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -125,7 +124,7 @@ def _json_bytes(column: NDArray[Any], name: str) -> Tensor:
     """The values as the bytes of a JSON list; dates and durations as integers."""
     values = column.view(np.int64) if column.dtype.kind in "mM" else column
     listed = [_plain(value, name) for value in values.tolist()]
-    return torch.frombuffer(bytearray(json.dumps(listed).encode()), dtype=torch.uint8)
+    return tensor_files.json_tensor(listed)
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -141,7 +140,7 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _from_json(content: Tensor, dtype_name: str) -> NDArray[Any]:
-    dtype, values = np.dtype(dtype_name), json.loads(content.numpy().tobytes())
+    dtype, values = np.dtype(dtype_name), tensor_files.json_of(content)
     if not isinstance(values, list) or dtype.kind not in "biufmMUO":
         raise ValueError("ids and classes must be lists of numbers, strings or dates")
     if dtype.kind == "U":

@@ -38,16 +38,27 @@ def approximation_error(
         raise ValueError(f"labels must be [{samples}] and not empty; got {list(labels.shape)}.")
     if weights is not None and weights.shape != (samples, len(parts)):
         raise ValueError(f"weights must be [{samples}, {len(parts)}]; got {list(weights.shape)}.")
-    total = 0.0
+    return row_distance(rows, rows_of_labels(labels, weights, parts, slack))
+
+
+def row_distance(rows: Tensor, others: Tensor) -> float:
+    """Mean over samples of the L1 distance between two sets of rows, [N, C]."""
+    return (rows.to(others) - others).abs().sum(1).mean().item()
+
+
+def rows_of_labels(
+    labels: Tensor, weights: Tensor | None, parts: Tensor, slack: Tensor | None
+) -> Tensor:
+    """T(x)_y of every sample, float64 [N, C]; arguments as in :func:`approximation_error`."""
+    found = parts.new_empty(len(labels), parts.shape[-1], dtype=torch.float64)
     for label in labels.unique().tolist():
-        members = (labels == label).nonzero()[:, 0]
-        mix = None if weights is None else weights[members.to(weights.device)].double()
+        members = (labels == label).nonzero()[:, 0].to(parts.device)
         row = parts[..., label, :].double()
-        row = row if mix is None else mix @ row
+        row = row if weights is None else weights[members].double() @ row
         if slack is not None:
             # As `project_transition`, for rows that do not form a square matrix.
             row = (row + slack[label].double()).clamp(min=0)
             sums = row.sum(-1, keepdim=True)
-            row = torch.where(sums > 0, row / sums, 1 / classes)
-        total += (rows[members].to(row) - row).abs().sum().item()
-    return total / samples
+            row = torch.where(sums > 0, row / sums, 1 / parts.shape[-1])
+        found[members] = row
+    return found

@@ -110,6 +110,16 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def json_tensor(value: Any) -> Tensor:
+    """A value as the bytes of its JSON, for what is too large for the header."""
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def json_of(tensor: Tensor) -> Any:
+    """The value that :func:`json_tensor` stored; raises ValueError for other contents."""
+    return json.loads(tensor.numpy().tobytes())
+
+
 def check_header(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for a safetensors file that declares too large a header."""
     with open(path, "rb") as file:

@@ -197,10 +197,10 @@ def test_shapes_that_a_file_names_cost_nothing(wine, tmp_path):
     rows, _, given = wine
     model = quick(network="linear").fit(rows, np.array(["a", "b", "c"])[given])
     model.save(path)
-    tensors, about = tensor_files.read(path, "a fitted model", ())
-    tensor_files.write(path, "a fitted model", tensors, {**about, "class_type": "<U500000000"})
+    tensors, about = tensor_files.read(path, "a fitted model", (), 2)
+    tensor_files.write(path, "a fitted model", tensors, {**about, "class_type": "<U500000000"}, 2)
     assert ptd_ext.PTDClassifier.load(path).classes_.dtype == "<U1"
-    tensor_files.write(path, "a fitted model", tensors, {**about, "shape": [10**12]})
+    tensor_files.write(path, "a fitted model", tensors, {**about, "shape": [10**12]}, 2)
     with pytest.raises(ValueError, match=r"is not a usable model: shape must be"):
         ptd_ext.PTDClassifier.load(path)
 

@@ -200,3 +200,10 @@ def test_a_text_is_written_whole_or_not_at_all(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["table.md"]
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         write_text(tmp_path / "none" / "table.md", "")
+
+
+def test_values_as_tensors():
+    value = {"names": ["a", "\ud800", "ü"], "number": 2**70, "none": None}
+    assert tensor_files.json_of(tensor_files.json_tensor(value)) == value
+    with pytest.raises(ValueError, match="Expecting value"):
+        tensor_files.json_of(torch.zeros(3, dtype=torch.uint8) + 65)

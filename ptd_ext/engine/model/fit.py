@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,7 @@ def fit(
         found.append(_trained(data, settings, place, folder, resume, log, observer, first))
     chosen = _chosen(found)
     best = chosen[0]
+    seconds = sum(each.outcome.seconds for each in found)
     return FittedModel(
         tuple(each.member for each in chosen),
         data.train.preprocessing,
@@ -94,7 +95,7 @@ def fit(
         _validation(data, chosen),
         best.curves,
         data.fingerprint(),
-        outcome=best.outcome,
+        outcome=replace(best.outcome, seconds=seconds),
     )
 
 

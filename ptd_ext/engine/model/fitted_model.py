@@ -45,9 +45,9 @@ class Outcome:
     """The course of training, which is not kept in files.
 
     Attributes:
-        best: the scores of the network after the epoch that was selected.
-        last: the scores after the last epoch.
-        seconds: how long training took.
+        best: the scores of the first network after the epoch that was selected.
+        last: its scores after the last epoch.
+        seconds: how long training took, of all networks that were tried.
     """
 
     best: Scores

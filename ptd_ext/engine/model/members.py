@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ptd_ext.engine.rows.inputs import Inputs
-from ptd_ext.engine.stage.evaluate import predict
+from ptd_ext.engine.stage.evaluate import predict, predict_all
 from ptd_ext.ops.functional import clean_posterior, transition_matrix
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.distributed import Ranks
@@ -52,11 +52,23 @@ class Member:
 
     def weights(self, inputs: Inputs, ranks: Ranks | None = None) -> Tensor:
         """The weights h(x) of the parts, [N, R]."""
-        model = self.required_transition
         if self.feature_network is None:
-            return model.parts.new_ones(len(inputs), 1)
+            return self.required_transition.parts.new_ones(len(inputs), 1)
         found = predict(self.feature_network, inputs, self._device, ranks or Ranks(), features=True)
-        return _finite(model.weights(_finite(found.features)))
+        return self._weights(found.features)
+
+    def logits_and_weights(
+        self, inputs: Inputs, ranks: Ranks | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Both, with each row fetched once: rows may be files."""
+        if self.feature_network is None:
+            return self.logits(inputs, ranks), self.weights(inputs, ranks)
+        networks = [(self.network, False), (self.feature_network, True)]
+        own, other = predict_all(networks, inputs, self._device, ranks or Ranks())
+        return _finite(own.logits), self._weights(other.features)
+
+    def _weights(self, features: Tensor) -> Tensor:
+        return _finite(self.required_transition.weights(_finite(features)))
 
     @property
     def required_transition(self) -> PartTransition:
@@ -124,15 +136,16 @@ def judge_rows(
     parts, shares, count = [], [], len(members)
     for member in members:
         model = member.required_transition
-        weights = torch.cat([member.weights(inputs, ranks) for inputs in rows])
         if clean_probs is None:
-            logits = torch.cat([member.logits(inputs, ranks) for inputs in rows])
+            found = [member.logits_and_weights(inputs, ranks) for inputs in rows]
+            logits, weights = (torch.cat(each) for each in zip(*found, strict=True))
         else:
+            weights = torch.cat([member.weights(inputs, ranks) for inputs in rows])
             logits = clean_probs.to(weights).clamp(min=_SMALLEST).log()
         mean = weights.mean(0)
         labels = codes.to(logits.device)
-        found = clean_posterior(logits, labels, weights, model.parts, model.slack)
-        posterior = posterior + found.cpu() / count
+        clean = clean_posterior(logits, labels, weights, model.parts, model.slack)
+        posterior = posterior + clean.cpu() / count
         joint = joint + _expected_joint(logits, weights, model).cpu() / count
         mixed = transition_matrix(mean[None], model.parts, model.slack)[0]
         transition = transition + mixed.cpu() / count

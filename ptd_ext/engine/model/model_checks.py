@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
@@ -19,12 +18,11 @@ from ptd_ext.engine.rows.labels import array_of
 from ptd_ext.engine.rows.preprocessing import SCALES, Preprocessing
 from ptd_ext.engine.rows.words import MAX_WORDS, WordVectors
 from ptd_ext.utils.bounded_files import shortened
+from ptd_ext.utils.tensor_files import json_of, json_tensor
 
-COLUMNS = "columns"  # the tensor of bytes with the names and categories of columns
+_COLUMNS = "columns"  # the tensor of bytes with the names and categories of columns
 PLAIN = (bool, int, float, str)
 _MAX_NUMBERS = 1 << 26  # in one sample: the pixels that an image may have
-# Characters of all class names, each padded to the longest, as NumPy stores them.
-_MAX_LETTERS = 1 << 22
 # NumPy reads more than this as the name of a type, and some of it by Python's parser.
 _TYPE = re.compile(r"[<>|=]([biufU])\d{1,9}")
 _PYTHON_TYPES = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "U": (str,)}
@@ -57,9 +55,6 @@ def classes_of(values: Any, given: Any) -> NDArray[Any]:
         raise ValueError("classes must be a list of numbers or strings")
     if len(values) < 2 or len(set(values)) != len(values):
         raise ValueError("classes must be at least two, all different")
-    lengths = [len(value) for value in values if isinstance(value, str)]
-    if lengths and len(values) * max(lengths) > _MAX_LETTERS:
-        raise ValueError(f"classes must have shorter names; one has {max(lengths)} characters")
     if given == "object":
         found = np.empty(len(values), dtype=object)
         found[:] = values
@@ -132,9 +127,10 @@ def _shape(kind: Any, shape: Any) -> torch.Size:
     return torch.Size(shape)
 
 
-def columns_content(columns: Columns) -> tuple[bytes, dict[str, Tensor]]:
-    """The columns as JSON, and the tensors of their words by name, for :func:`_columns`."""
-    entries, tensors = [], {}
+def columns_tensors(columns: Columns) -> dict[str, Tensor]:
+    """The columns, and the weights and components of their words, for :func:`_columns`."""
+    entries: list[dict[str, Any]] = []
+    tensors: dict[str, Tensor] = {}
     for position, entry in enumerate(columns.entries):
         words = entry.words
         entries.append({**vars(entry), "words": None if words is None else words.words})
@@ -142,13 +138,14 @@ def columns_content(columns: Columns) -> tuple[bytes, dict[str, Tensor]]:
             tensors[f"words.{position}.weights"] = words.weights
             if words.components is not None:
                 tensors[f"words.{position}.components"] = words.components
-    return json.dumps({"texts": columns.texts, "entries": entries}).encode(), tensors
+    tensors[_COLUMNS] = json_tensor({"texts": columns.texts, "entries": entries})
+    return tensors
 
 
 def _columns(tensors: dict[str, Tensor]) -> Columns | None:
-    if COLUMNS not in tensors:
+    if _COLUMNS not in tensors:
         return None
-    about = json.loads(tensors[COLUMNS].numpy().tobytes())
+    about = json_of(tensors[_COLUMNS])
     entries = about["entries"]
     if type(about["texts"]) is not bool or not isinstance(entries, list):
         raise ValueError("columns must be a list of entries")

@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from ptd_ext.engine import networks
 from ptd_ext.engine.model.members import Member
 from ptd_ext.engine.model.model_checks import (
-    COLUMNS,
     PLAIN,
     check_about,
     check_numbers,
     classes_of,
-    columns_content,
+    columns_tensors,
     compare,
     preprocessing_of,
 )
@@ -35,7 +34,7 @@ from ptd_ext.utils.bounded_files import reason, shortened
 OwnNetwork = Callable[[int, torch.Size], nn.Module] | str | None
 _Content = tuple[tuple[Member, ...], Preprocessing, NDArray[Any], dict[str, Any]]
 
-_KIND = "a fitted model"
+_KIND, _FORMAT, _CLASSES = "a fitted model", 2, "classes"
 _GATE = ("weight", "bias", "centre")
 
 
@@ -55,15 +54,14 @@ def write(
         )
     moments = {"mean": rows.mean, "scale": rows.scale, "components": rows.components}
     tensors = {name: tensor for name, tensor in moments.items() if tensor is not None}
+    # The metadata of a file is in its header, which is to stay small.
+    tensors[_CLASSES] = tensor_files.json_tensor(classes)
     if rows.columns is not None:
-        # The metadata of a file is in its header, which is to stay small.
-        content, words = columns_content(rows.columns)
-        tensors |= {**words, COLUMNS: torch.frombuffer(bytearray(content), dtype=torch.uint8)}
+        tensors |= columns_tensors(rows.columns)
     for number, member in enumerate(members):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _tensors(member).items()}
     about = {
         **about,
-        "classes": classes,
         "class_type": labels.dtype.str if labels.dtype != object else "object",
         "networks": [member.name for member in members],
         "kind": rows.kind,
@@ -73,12 +71,12 @@ def write(
         "files": rows.files,
         "words": rows.words,
     }
-    tensor_files.write(path, _KIND, tensors, about)
+    tensor_files.write(path, _KIND, tensors, about, _FORMAT)
 
 
 def read(path: str | os.PathLike[str], network: OwnNetwork) -> _Content:
     """Read the file; raises ValueError if it is damaged or not what :func:`write` wrote."""
-    tensors, about = tensor_files.read(path, _KIND, ())
+    tensors, about = tensor_files.read(path, _KIND, (_CLASSES,), _FORMAT)
     try:
         return _restore(tensors, about, network)
     except KeyError as error:
@@ -91,7 +89,7 @@ def _restore(tensors: dict[str, Tensor], about: dict[str, Any], network: OwnNetw
     for name, tensor in tensors.items():
         if tensor.is_floating_point():
             check_numbers(name, tensor)
-    classes = classes_of(about["classes"], about["class_type"])
+    classes = classes_of(tensor_files.json_of(tensors[_CLASSES]), about["class_type"])
     rows = preprocessing_of(about, tensors)
     names = about["networks"]
     if not isinstance(names, list) or not names:

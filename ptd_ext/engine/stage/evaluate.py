@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,10 +11,8 @@ from torch import Tensor, nn
 from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.utils.distributed import Ranks
 
-_ROWS, _NUMBERS = (
-    1000,
-    1 << 24,
-)  # maximum batch size: large enough to use all cores, small enough for memory
+# Maximum batch size: large enough to use all cores, small enough for memory.
+_ROWS, _NUMBERS = 1000, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,6 @@ class Prediction:
     features: Tensor
 
 
-@torch.no_grad()
 def predict(
     network: nn.Module,
     inputs: Inputs,
@@ -35,24 +33,41 @@ def predict(
     amp: torch.dtype | None = None,
 ) -> Prediction:
     """Predict every sample with the network in evaluation mode; ranks share the work."""
-    training, dtype = network.training, next(network.parameters()).dtype
-    network.eval()
+    return predict_all([(network, features)], inputs, device, ranks, amp=amp)[0]
+
+
+@torch.no_grad()
+def predict_all(
+    networks: Sequence[tuple[nn.Module, bool]],
+    inputs: Inputs,
+    device: torch.device,
+    ranks: Ranks,
+    *,
+    amp: torch.dtype | None = None,
+) -> list[Prediction]:
+    """Predict with several networks, each with or without features; a sample is fetched once."""
+    before = [network.training for network, _ in networks]
+    found: list[tuple[list[Tensor], list[Tensor]]] = [([], []) for _ in networks]
     mine = ranks.share(torch.arange(len(inputs), device=device))
-    logits, representations = [], []
     rows = max(1, min(_ROWS, _NUMBERS // max(1, inputs.sample_numbers)))
     for ids in mine.split(rows):
-        with torch.autocast(device.type, amp, enabled=amp is not None):
-            batch = inputs.fetch(ids, device)
-            representation, z = network(batch.to(dtype) if batch.is_floating_point() else batch)
-        logits.append(z.to(dtype))
-        if features:
-            representations.append(representation.to(dtype))
-    network.train(training)
-    total = len(inputs)
-    z = ranks.gather(torch.cat(logits), total)
-    if not features:
-        return Prediction(z, z.new_empty(total, 0))
-    return Prediction(z, ranks.gather(torch.cat(representations), total))
+        batch = inputs.fetch(ids, device)
+        for (network, features), (logits, representations) in zip(networks, found, strict=True):
+            dtype = next(network.parameters()).dtype
+            with torch.autocast(device.type, amp, enabled=amp is not None):
+                given = batch.to(dtype) if batch.is_floating_point() else batch
+                representation, z = network.eval()(given)
+            logits.append(z.to(dtype))
+            if features:
+                representations.append(representation.to(dtype))
+    for (network, _), training in zip(networks, before, strict=True):
+        network.train(training)
+    total, predictions = len(inputs), []
+    for logits, representations in found:
+        z = ranks.gather(torch.cat(logits), total)
+        kept = ranks.gather(torch.cat(representations), total) if representations else None
+        predictions.append(Prediction(z, z.new_empty(total, 0) if kept is None else kept))
+    return predictions
 
 
 def accuracy(posterior: Tensor, labels: Tensor) -> float:

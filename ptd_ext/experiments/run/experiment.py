@@ -32,7 +32,7 @@ from ptd_ext.experiments.settings import ExperimentSettings
 from ptd_ext.experiments.toml import write_config
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
-from ptd_ext.transition.metrics import approximation_error
+from ptd_ext.transition.metrics import row_distance, rows_of_labels
 from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.claimed_folders import claim
 
@@ -160,12 +160,6 @@ def _result(settings: ExperimentSettings, problem: Problem, model: FittedModel) 
     if len(model.members) > 1:
         probabilities = torch.from_numpy(model.predict_proba(problem.test))
         test = accuracy(probabilities, problem.test_labels)
-    error, member = None, model.members[0]
-    if problem.noise_rows is not None and member.part_transition is not None:
-        weights, t = member.weights(problem.data.train), member.part_transition
-        error = approximation_error(
-            problem.noise_rows.to(weights), problem.train_clean, weights, t.parts, t.slack
-        )
     names = ("method", "seed", "preset", "network", "n_parts", "epochs")
     return {
         "data": settings.dataset,
@@ -182,10 +176,21 @@ def _result(settings: ExperimentSettings, problem: Problem, model: FittedModel) 
         "test_labels": "clean" if problem.clean_test else "given",
         "validation_labels": "noisy" if problem.noisy else "given",
         "realised_rate": problem.realised_rate,
-        "approximation_error": error,
+        "approximation_error": _approximation_error(problem, model),
         "seconds": outcome.seconds,
         "fingerprint": problem.fingerprint(),
     }
+
+
+def _approximation_error(problem: Problem, model: FittedModel) -> float | None:
+    """The error of the mean T(x) of all networks, where the true rows are known."""
+    if problem.noise_rows is None or problem.train_clean is None or not model.has_transition:
+        return None
+    found = []
+    for member in model.members:
+        weights, t = member.weights(problem.data.train), member.required_transition
+        found.append(rows_of_labels(problem.train_clean, weights, t.parts, t.slack))
+    return row_distance(problem.noise_rows, torch.stack(found).mean(0))
 
 
 def _introduction(

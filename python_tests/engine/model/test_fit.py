@@ -184,3 +184,17 @@ def test_tables_are_predicted_in_double_precision(data):
     member = fit(data, [settings_of()], np.arange(3), CPU).members[0]
     assert next(member.network.parameters()).dtype == torch.float64
     assert member.part_transition.parts.dtype == torch.float64
+
+
+def test_the_time_of_training_is_that_of_all_candidates(data, monkeypatch):
+    spent = iter([3.0, 4.0])
+    train = Trainer.train
+
+    def timed(trainer, **options):
+        train(trainer, **options)
+        trainer.seconds = next(spent)
+
+    monkeypatch.setattr(Trainer, "train", timed)
+    candidates = [settings_of(network="linear"), settings_of(network="mlp")]
+    model = fit(data, candidates, np.arange(3), CPU)
+    assert model.outcome.seconds == 7.0

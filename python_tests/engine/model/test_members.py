@@ -107,3 +107,13 @@ def test_rows_that_the_network_cannot_compute_with_are_named():
     for compute in (overflowing.logits, overflowing.weights):
         with pytest.raises(ValueError, match="those of row 3 exceed what the network can compute"):
             compute(inputs)
+
+
+def test_a_judgement_fetches_each_row_once(monkeypatch):
+    inputs, fetched = rows_of(6), []
+    fetch = inputs.fetch
+    monkeypatch.setattr(
+        inputs, "fetch", lambda ids, device: fetched.append(ids) or fetch(ids, device)
+    )
+    judge_rows([member(1)], [inputs], torch.arange(6) % 3)
+    assert torch.cat(fetched).tolist() == list(range(6))

@@ -7,7 +7,7 @@ from random_numbers import new_generator
 from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.stage import evaluate
-from ptd_ext.engine.stage.evaluate import accuracy, predict
+from ptd_ext.engine.stage.evaluate import accuracy, predict, predict_all
 from ptd_ext.utils.distributed import Ranks
 
 CPU = torch.device("cpu")
@@ -66,3 +66,21 @@ def test_large_samples_come_in_small_batches(monkeypatch):
 
 def test_accuracy_is_in_per_cent():
     assert accuracy(torch.eye(4), torch.tensor([0, 1, 2, 0])) == 75
+
+
+def test_several_networks_share_each_batch(monkeypatch):
+    monkeypatch.setattr(evaluate, "_ROWS", 7)
+    inputs, fetched = inputs_of(20), []
+    fetch = inputs.fetch
+    monkeypatch.setattr(
+        inputs, "fetch", lambda ids, device: fetched.append(ids) or fetch(ids, device)
+    )
+    first, second = Normalising().eval(), Normalising().double()
+    one, other = predict_all([(first, False), (second, True)], inputs, CPU, Ranks())
+    assert torch.cat(fetched).tolist() == list(range(20))
+    assert (first.training, second.training) == (False, True)
+    assert torch.equal(one.logits, predict(first, inputs, CPU, Ranks()).logits)
+    assert one.features.shape == (20, 0)
+    alone = predict(second, inputs, CPU, Ranks(), features=True)
+    assert torch.equal(other.features, alone.features)
+    assert torch.equal(other.logits, alone.logits)

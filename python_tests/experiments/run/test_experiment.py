@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from training_cases import CPU, quick_values
 from ptd_ext import TrainedRun
 from ptd_ext.cli import main
 from ptd_ext.experiments.presets import resolve
-from ptd_ext.experiments.run.experiment import train
+from ptd_ext.experiments.run.experiment import _approximation_error, train
 from ptd_ext.label_issues.findings import COLUMNS
 from ptd_ext.noise import pairwise_noise
 
@@ -157,3 +158,22 @@ def test_images_of_a_folder_are_named_by_their_files(tmp_path):
     assert loaded.settings.network == "lenet5"
     files = [tmp_path / "photos" / row["id"] for row in rows]
     assert loaded.predict(files).tolist() == [row["given_label"] for row in rows]
+
+
+def test_the_approximation_error_is_that_of_the_mean_of_the_networks():
+    """Two networks that err in opposite directions err less together than the first alone."""
+    labels, truth = torch.tensor([0, 1, 1]), torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+
+    def network(shift):
+        parts = (truth + shift * torch.tensor([1.0, -1.0]))[None]
+        matrix = SimpleNamespace(parts=parts, slack=None)
+        return SimpleNamespace(required_transition=matrix, weights=lambda _: torch.ones(3, 1))
+
+    model = SimpleNamespace(members=[network(0.1), network(-0.06)], has_transition=True)
+    data = SimpleNamespace(train=None)
+    problem = SimpleNamespace(noise_rows=truth[labels], train_clean=labels, data=data)
+    assert _approximation_error(problem, model) == pytest.approx(0.04, abs=1e-6)
+    model.members.pop()
+    assert _approximation_error(problem, model) == pytest.approx(0.2, abs=1e-6)
+    model.has_transition = False
+    assert _approximation_error(problem, model) is None
