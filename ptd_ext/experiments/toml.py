@@ -23,13 +23,6 @@ else:
 _MAX_FILE, _MAX_DOTS = 1 << 16, 64
 _MAX_NUMBER = 2**63 - 1  # torch keeps counts and seeds in 64 bits
 _KINDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
-# Names of settings in the files of older runs.
-_RENAMED = {
-    "parts": "n_parts",
-    "posterior_epochs": "pred_probs_epochs",
-    "nmf_iterations": "nmf_max_iter",
-    "validation": "validation_fraction",
-}
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -60,7 +53,6 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, source: str) -> dict[str, Any]:
     """Check the type of a value; bounds are checked where settings are made."""
-    name = _RENAMED.get(name, name)
     if name not in ExperimentSettings.entries():
         raise ValueError(f"{source} sets {shortened(name)}, which is not a setting. {_hint(name)}")
     entry = ExperimentSettings.entries()[name]

@@ -26,17 +26,12 @@ def test_a_class_prior_is_a_string_or_shares(tmp_path):
         assert prior.tolist() == [0.5, 0.25, 0.25]
 
 
-def test_files_of_older_runs_are_read(tmp_path):
+def test_old_names_of_settings_have_no_alias(tmp_path):
     path = tmp_path / "settings.toml"
-    path.write_text(
-        "[transition]\nparts = 7\nposterior_epochs = 3\nnmf_iterations = 9\nvalidation = 0.2\n"
-    )
-    assert read_config(path) == {
-        "n_parts": 7,
-        "pred_probs_epochs": 3,
-        "nmf_max_iter": 9,
-        "validation_fraction": 0.2,
-    }
+    path.write_text("[transition]\nnmf_iterations = 9\n")
+    message = r"sets nmf_iterations, which is not a setting. Did you mean nmf_max_iter\?"
+    with pytest.raises(ValueError, match=message):
+        read_config(path)
 
 
 def test_unknown_settings_are_not_written(tmp_path):

@@ -12,8 +12,8 @@ from ptd_ext.engine.methods.registry import METHODS
 from ptd_ext.experiments.reproduce import published
 from ptd_ext.experiments.reproduce.grid import Cell, differences, only_where, table_sizes
 from ptd_ext.experiments.reproduce.statistics import Summary, p_value, summarise
+from ptd_ext.experiments.run.experiment_folder import read_result as run_result
 from ptd_ext.experiments.toml import read_config
-from ptd_ext.utils.bounded_files import read_json
 
 REFERENCE = "PTD-R-V"  # the method that the paper compares with each baseline
 
@@ -135,16 +135,11 @@ def read_result(folder: Path) -> Result:
     """Read the result of a finished run; raises ValueError if it is missing or damaged."""
     path = folder / "result.json"
     try:
-        values = read_json(path)
+        values = run_result(path)
     except FileNotFoundError:
         raise ValueError(f"{path} was not written") from None
     except ValueError as error:
         raise ValueError(str(error).removesuffix(".")) from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds a {type(values).__name__}, not the result of a run")
-    accuracy = values.get("test_accuracy")
-    if not isinstance(accuracy, (int, float)) or not math.isfinite(accuracy):
-        raise ValueError(f"{path} has no test accuracy")
     cell = Cell.of_folder(folder)
     if cell.method not in METHODS:
         raise ValueError(f"{path} is the result of {cell.method}, which is not a method")

@@ -62,24 +62,26 @@ def check_folder(settings: ExperimentSettings, out: Path, resume: bool) -> None:
         )
 
 
-def read_finished(path: Path, problem: Problem) -> dict[str, Any]:
-    """The result of a finished run; raises an error unless it was on these data."""
-    again = "Delete it, and --resume goes on from the checkpoint."
-    try:
-        result = read_json(path)
-    except ValueError as error:
-        raise ValueError(f"{error} {again}") from None
+def read_result(path: Path) -> dict[str, Any]:
+    """The content of a result.json; raises ValueError if it is damaged or something else."""
+    result = read_json(path)
     if not isinstance(result, dict):
-        raise ValueError(
-            f"{path} must hold the result of a run; it holds a {type(result).__name__}. {again}"
-        )
+        raise ValueError(f"{path} must hold the result of a run; got a {type(result).__name__}.")
     for name in ("test_accuracy", "test_accuracy_last"):
         value = result.get(name)
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             raise ValueError(
-                f"{path} must hold the result of a run, with a number {name}; got {value!r}. "
-                f"{again}"
+                f"{path} must hold the result of a run, with a number {name}; got {value!r}."
             )
+    return result
+
+
+def read_finished(path: Path, problem: Problem) -> dict[str, Any]:
+    """The result of a finished run; raises an error unless it was on these data."""
+    try:
+        result = read_result(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Delete it, and --resume goes on from the checkpoint.") from None
     check_version(path, result)
     fingerprint = problem.fingerprint()
     if result.get("fingerprint") != fingerprint:

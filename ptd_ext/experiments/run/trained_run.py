@@ -20,12 +20,13 @@ from ptd_ext.experiments.run.experiment_folder import (
     check_file,
     check_version,
     checksums,
+    read_result,
 )
 from ptd_ext.experiments.settings import ExperimentSettings
 from ptd_ext.experiments.toml import read_config
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.utils.atomic_files import write_text
-from ptd_ext.utils.bounded_files import read_json, shortened
+from ptd_ext.utils.bounded_files import shortened
 
 SETTINGS, RESULT, MODEL = "settings.toml", "result.json", "model.safetensors"
 TABLE, ISSUES, REPORT = "labels.csv", "labels.safetensors", "report.html"
@@ -136,9 +137,7 @@ def _read_metadata(folder: Path) -> tuple[ExperimentSettings, dict[str, Any]]:
             f"the run in {folder} is not finished: there is no {RESULT}. Continue it with "
             f"ptd-ext train --out {folder} --resume"
         )
-    result = read_json(path)
-    if not isinstance(result, dict):
-        raise ValueError(f"{path} must hold the result of a run; got a {type(result).__name__}.")
+    result = read_result(path)
     check_version(path, result)
     return _read_settings(check_file(folder / SETTINGS, result)), result
 

@@ -66,6 +66,7 @@ if "interrupt" in do or "terminate" in do:
 held = [os.path.realpath(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")]
 result = {
     "test_accuracy": 70.0 + config["seed"],
+    "test_accuracy_last": 69.0,
     "seconds": 30.0,
     "preset": config["preset"],
     "version": "1.2.3",

@@ -12,8 +12,8 @@ from ptd_ext.experiments.reproduce.results import OtherSettingsError, Results, f
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"test_accuracy": null}', "has no test accuracy"),
-        ('{"test_accuracy": NaN}', "has no test accuracy"),
+        ('{"test_accuracy": null}', "must hold the result of a run, with a number test_accuracy"),
+        ('{"test_accuracy": NaN}', "must hold the result of a run, with a number test_accuracy"),
         ("{", "is damaged: it is not JSON (Expecting property name"),
         ("[" * 100_000, "is damaged: it is not JSON (maximum recursion depth"),
     ],
@@ -45,7 +45,7 @@ def test_a_cell_is_finished_if_its_settings_are_the_same(tmp_path):
     assert finished_result(folder, {"epochs": 3}) is None
     (folder / "cell.toml").write_text("epochs = 3\n")
     assert finished_result(folder, {"epochs": 3}) is None
-    (folder / "result.json").write_text('{"test_accuracy": 50.0}')
+    (folder / "result.json").write_text('{"test_accuracy": 50.0, "test_accuracy_last": 9}')
     assert finished_result(folder, {"epochs": 3, "threads": 2}).values["test_accuracy"] == 50
     with pytest.raises(OtherSettingsError, match=r"0 was run with epochs = 3 \(now 4\)\.$"):
         finished_result(folder, {"epochs": 4})
