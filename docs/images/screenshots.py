@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "python_tests"))
 from label_issues.report.report_browser import Browser  # noqa: E402
 
 COLOURS = 96  # of the palette, which keeps the files small
-BY_ID = "2,asc"  # neighbours by quality look alike
+BY_ID = "id"  # neighbours by quality look alike
 REVIEW = "document.getElementById('review-labels').scrollIntoView()"
 
 

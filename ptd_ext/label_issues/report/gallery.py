@@ -1,4 +1,4 @@
-"""The most doubtful samples, prepared for the template within size limits."""
+"""The most doubtful samples, prepared for the scripts of the page within size limits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptd_ext.label_issues.report.sample import Sample
 from ptd_ext.utils.png import data_url, png_size
@@ -19,45 +20,40 @@ if TYPE_CHECKING:
 
 _MAX_PICTURE_BYTES = 24 << 20  # all pictures together
 _SMALL_PICTURE = 64  # pixels on either side
-_MAX_TEXT = 2000  # characters
+_MAX_TEXTS = 20 << 20  # characters of all texts together
+_MIN_TEXT, _MAX_TEXT = 500, 20_000  # characters of one text
 _MAX_COLUMNS = 50
 _MAX_VALUE = 200  # characters of one value in a row
-
-
-@dataclass(frozen=True)
-class ShownSample:
-    """One sample in the gallery; `given` and `suggested` are class indices."""
-
-    id: str
-    given: int
-    suggested: int
-    label_quality: float
-    suggested_probability: float
-    is_label_issue: bool
-    picture: str | None = None  # a data URL
-    small: bool = False  # a picture whose pixels stay sharp when enlarged
-    text: str | None = None
-    row: tuple[tuple[str, str], ...] | None = None
-    omitted: str | None = None  # a note on what is not shown
+_RANKED = 9  # most probable classes of a sample, which have number keys if there are many classes
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """The samples shown, the most doubtful first.
+    """The samples shown, as the scripts of the page read them.
 
     Attributes:
-        samples: flagged ones before others.
+        payload: columns of values by name, an entry per sample, the flagged ones first; `fix` and
+            `measure` are ranks in the orders that fix most and that measure.
+        count: the number of samples.
         pairs: pairs of given and suggested class with their counts, the most frequent first.
         flagged: the number of flagged samples, shown or not.
+        shown_flagged: the number of flagged samples that are shown.
+        pictures: whether the first sample is a picture.
         formula_like: whether a spreadsheet could take an id or a label for a formula.
-        digest: a hash of the content, under which the browser stores the decisions on this page.
     """
 
-    samples: tuple[ShownSample, ...]
+    payload: dict[str, Any]
+    count: int
     pairs: list[tuple[tuple[int, int], int]]
     flagged: int
+    shown_flagged: int
+    pictures: bool
     formula_like: bool
-    digest: str
+
+    @property
+    def unflagged(self) -> int:
+        """The number of samples shown that are not flagged."""
+        return self.count - self.shown_flagged
 
 
 def make_gallery(
@@ -70,52 +66,119 @@ def make_gallery(
 
     If no sample is flagged, the gallery is empty: mere doubts would look like findings.
     """
-    flags, quality = found.is_label_issue, found.label_quality
-    given, suggested = map(found.class_indices, (found.given_label, found.suggested_label))
-    likelier = (found.suggested_probability > quality) & (given != suggested)
-    chosen = np.flatnonzero(flags | likelier) if flags.any() else np.empty(0, int)
-    order = np.lexsort((chosen, quality[chosen], ~flags[chosen]))
-    ids, room = found.id_strings(), _MAX_PICTURE_BYTES
-    samples = []
-    for index in chosen[order][:max_samples].tolist():
-        content = {} if show is None else _content(show(index), room)
-        sample = ShownSample(
-            ids[index],
-            int(given[index]),
-            int(suggested[index]),
-            float(quality[index]),
-            float(found.suggested_probability[index]),
-            bool(flags[index]),
-            **content,
-        )
-        room -= len(sample.picture or "")
-        samples.append(sample)
-    pairs = Counter((sample.given, sample.suggested) for sample in samples)
+    rows = _rows_shown(found)[:max_samples]
+    given, suggested = (
+        found.class_indices(labels[rows]).tolist()
+        for labels in (found.given_label, found.suggested_label)
+    )
+    all_ids = found.id_strings()
+    ids = [all_ids[row] for row in rows.tolist()]
+    contents, columns = _contents(show, rows.tolist())
+    flags, quality = found.is_label_issue[rows], found.label_quality[rows]
+    payload = {
+        "digest": _digest(names, ids, given, suggested),
+        "classes": list(names),
+        "ids": ids,
+        "given": given,
+        "suggested": suggested,
+        "quality": _rounded(quality),
+        "probability": _rounded(found.suggested_probability[rows]),
+        "flagged": flags.astype(int).tolist(),
+        "ranking": _ranking(found.posterior[rows]),
+        "fix": _ranks(-clear_errors(quality, found.posterior[rows])),
+        "measure": _ranks(sampling_keys(1 - quality)),
+        "columns": columns,
+        "contents": contents,
+    }
     return Gallery(
-        samples=tuple(samples),
-        pairs=pairs.most_common(),
-        flagged=int(flags.sum()),
-        formula_like=any(map(_formula_like, (*names, *(sample.id for sample in samples)))),
-        digest=_digest(names, samples),
+        payload=payload,
+        count=len(rows),
+        pairs=Counter(zip(given, suggested, strict=True)).most_common(),
+        flagged=int(found.is_label_issue.sum()),
+        shown_flagged=int(flags.sum()),
+        pictures=bool(contents) and "picture" in contents[0],
+        formula_like=any(map(_formula_like, (*names, *ids))),
     )
 
 
-def _content(sample: Sample, room: int) -> dict[str, Any]:
-    """The fields of a ShownSample that show the row, with pictures of at most `room` characters."""
+def clear_errors(
+    quality: NDArray[np.float64], posterior: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """How clearly each label is another one: cross entropy minus entropy of the posterior, [N]."""
+    p = np.clip(posterior.astype(np.float64), 1e-12, 1)
+    return -np.log(np.clip(quality, 1e-12, 1)) + (p * np.log(p)).sum(1)
+
+
+def sampling_keys(doubt: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:
+    """Keys that sort rows as drawing them one by one without replacement does, ∝ `doubt`, [N]."""
+    return np.random.default_rng(seed).exponential(size=len(doubt)) / np.maximum(doubt, 1e-12)
+
+
+def _rows_shown(found: LabelIssues) -> NDArray[np.int64]:
+    flags, quality = found.is_label_issue, found.label_quality
+    if not flags.any():
+        return np.empty(0, dtype=np.int64)
+    differ = found.class_indices(found.given_label) != found.class_indices(found.suggested_label)
+    chosen = np.flatnonzero(flags | ((found.suggested_probability > quality) & differ))
+    return chosen[np.lexsort((chosen, quality[chosen], ~flags[chosen]))]
+
+
+def _ranks(keys: NDArray[np.float64]) -> list[int]:
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ranks[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return ranks.tolist()
+
+
+def _rounded(values: NDArray[np.floating[Any]]) -> list[float]:
+    return np.round(values.astype(np.float64), 6).tolist()
+
+
+def _ranking(posterior: NDArray[np.floating[Any]]) -> list[list[tuple[int, float]]]:
+    """The most probable classes of each row with their probabilities."""
+    order = np.argsort(-posterior, axis=1, kind="stable")[:, :_RANKED]
+    probable = np.take_along_axis(posterior, order, 1).astype(np.float64).round(4)
+    pairs = zip(order.tolist(), probable.tolist(), strict=True)
+    return [list(zip(codes, values, strict=True)) for codes, values in pairs]
+
+
+def _contents(
+    show: Callable[[int], Sample] | None, rows: Sequence[int]
+) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """What the page shows of each row, and the distinct lists of column names."""
+    contents: list[dict[str, Any]] = []
+    if show is None:
+        return [{} for _ in rows], []
+    columns: dict[tuple[str, ...], int] = {}
+    room = _MAX_PICTURE_BYTES
+    text_limit = min(_MAX_TEXT, max(_MIN_TEXT, _MAX_TEXTS // max(len(rows), 1)))
+    for row in rows:
+        content = _content(show(row), room, text_limit, columns)
+        room -= len(content.get("picture", ""))
+        contents.append(content)
+    return contents, [list(each) for each in columns]
+
+
+def _content(
+    sample: Sample, room: int, text_limit: int, columns: dict[tuple[str, ...], int]
+) -> dict[str, Any]:
     if sample.png is not None:
         picture = data_url(sample.png)
         if len(picture) > room:
             return {"omitted": "This picture is omitted to limit the size of the page."}
-        return {"picture": picture, "small": max(png_size(sample.png)) <= _SMALL_PICTURE}
+        return {"picture": picture, "small": int(max(png_size(sample.png)) <= _SMALL_PICTURE)}
     if sample.text is not None:
-        return {"text": _cut(sample.text, _MAX_TEXT)}
-    columns = list((sample.row or {}).items())
-    row = tuple(
-        (_cut(str(name), _MAX_VALUE), _cut(str(value), _MAX_VALUE))
-        for name, value in columns[:_MAX_COLUMNS]
-    )
-    more = len(columns) - _MAX_COLUMNS
-    return {"row": row, "omitted": f"{more:,} more columns are omitted." if more > 0 else None}
+        more = len(sample.text) - text_limit
+        note = {"omitted": f"{more:,} more characters are omitted."} if more > 0 else {}
+        return {"text": _cut(sample.text, text_limit), **note}
+    every = list((sample.row or {}).items())
+    shown, more = every[:_MAX_COLUMNS], len(every) - _MAX_COLUMNS
+    names = tuple(_cut(str(name), _MAX_VALUE) for name, _ in shown)
+    note = {"omitted": f"{more:,} more columns are omitted."} if more > 0 else {}
+    return {
+        "columns": columns.setdefault(names, len(columns)),
+        "values": [_cut(str(value), _MAX_VALUE) for _, value in shown],
+        **note,
+    }
 
 
 def _cut(text: str, length: int) -> str:
@@ -135,6 +198,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _digest(names: Sequence[str], samples: Sequence[ShownSample]) -> str:
-    content = [list(names), [(s.id, s.given, s.suggested) for s in samples]]
+def _digest(
+    names: Sequence[str], ids: Sequence[str], given: Sequence[int], suggested: Sequence[int]
+) -> str:
+    """A hash of the content, under which the browser stores the decisions on this page."""
+    content = [list(names), list(zip(ids, given, suggested, strict=True))]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ptd_ext.label_issues.findings import LabelIssues
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("vendor/jquery.slim.min.js", "vendor/dataTables.min.js", "assets/page.js")
-_STYLE = "assets/page.css"
+# In this order: later ones use earlier ones.
+_SCRIPTS = ("tables", "csv", "decisions", "storage", "list", "samples", "panel", "zoom", "page")
+_STYLES = ("page", "review")
 _SPACE = "\N{NO-BREAK SPACE}"
 
 
@@ -37,12 +38,12 @@ def write_report(
 ) -> Path:
     """Write a page to review labels that are probably wrong.
 
-    The page is one HTML file that works offline in any browser. Its gallery can be filtered,
-    sorted, searched and reviewed with the keyboard. The browser keeps the decisions, and downloads
-    them as a CSV with the columns `id`, `given_label`, `suggested_label`, `decision` (accepted or
-    rejected) and `corrected_label`. Fields are quoted as in RFC 4180 and otherwise unchanged, so
-    that the file can be joined with the data by id. A spreadsheet may take a leading `=`, `+`, `-`
-    or `@` for a formula; if an id or label has one, the page warns beside the button.
+    The page is one HTML file that works offline in any browser. Its samples can be filtered,
+    ordered, searched and reviewed with the keyboard. The browser keeps the decisions, imports those
+    of others, and downloads them as the CSV that
+    :func:`ptd_ext.label_issues.read_decisions` reads. Fields are quoted as in RFC 4180 and
+    otherwise unchanged, so that the file can be joined with the data by id. A spreadsheet may take
+    a leading `=`, `+`, `-` or `@` for a formula; if an id or label has one, the page warns of it.
 
     The arguments are those of :meth:`ptd_ext.LabelIssues.report`. Pictures take at most 24 MB; the
     page names those that are omitted.
@@ -77,15 +78,10 @@ def _render(
     )
     environment.filters["percent"] = _percent
     environment.filters["points"] = _points
-    scripts = [_asset(name) for name in _SCRIPTS]
-    style = _asset(_STYLE)
+    scripts = [_asset(f"{name}.js") for name in _SCRIPTS]
+    style = "".join(_asset(f"{name}.css") for name in _STYLES)
     names = [str(label) for label in found.classes.tolist()]
     gallery = make_gallery(found, names, sample, max_samples)
-    payload = {
-        "digest": gallery.digest,
-        "classes": names,
-        "samples": [[s.id, s.given, s.suggested, s.is_label_issue] for s in gallery.samples],
-    }
     curves = [curve(name, values) for name, values in found.curves.items()]
     given, rates = found.class_indices(found.given_label), found.noise_rate.by_class
     labels, flagged = (
@@ -106,7 +102,6 @@ def _render(
         transition=show_transition(found.transition, names),
         parts=parts,
         curves=[shown for shown in curves if shown is not None],
-        payload=payload,
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
         style_hash=_csp_hash(style),
@@ -115,7 +110,7 @@ def _render(
 
 
 def _asset(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
+    return (_HERE / "assets" / name).read_text(encoding="utf-8")
 
 
 def _csp_hash(text: str) -> str:

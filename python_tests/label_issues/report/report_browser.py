@@ -73,10 +73,11 @@ class Browser:
             else:
                 return answer["result"]
 
-    def open(self, path: Path, width: int = 1200, height: int = 900) -> None:
+    def open(self, page: Path | str, width: int = 1200, height: int = 900) -> None:
+        """A file, or an address."""
         self.resize(width, height)
         self._events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._note(self._receive())
 
@@ -129,6 +130,12 @@ class Browser:
             " e.dispatchEvent(new Event(kind, {bubbles: true})); return e.value; })()"
         )
         assert chosen == value, f"{selector} has no {value!r}"
+
+    def upload(self, selector: str, path: Path) -> None:
+        """Choose a file for an input."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
 
     def downloaded(self, name: str) -> bytes:
         """The content of a file that is being downloaded, once it is there; it is removed."""

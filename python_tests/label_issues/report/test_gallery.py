@@ -7,7 +7,7 @@ import pytest
 from label_issues.report.report_cases import NAMES, findings
 
 from ptd_ext.label_issues.report import gallery
-from ptd_ext.label_issues.report.gallery import make_gallery
+from ptd_ext.label_issues.report.gallery import clear_errors, make_gallery, sampling_keys
 from ptd_ext.label_issues.report.sample import Sample
 from ptd_ext.utils.png import heat_picture
 
@@ -17,7 +17,11 @@ def made(found, show=None, max_samples=500):
 
 
 def numbers(shown):
-    return [int(sample.id[4:7]) for sample in shown.samples]
+    return [int(id[4:7]) for id in shown.payload["ids"]]
+
+
+def contents(shown):
+    return shown.payload["contents"]
 
 
 def test_flagged_samples_come_first_then_the_most_doubtful():
@@ -26,10 +30,11 @@ def test_flagged_samples_come_first_then_the_most_doubtful():
     shown = made(found, max_samples=10)
     assert numbers(shown) == [0, 1, 2, 4, 5, 6, 8, 9, 10, 3]
     assert shown.flagged == 9
-    first, last = shown.samples[0], shown.samples[-1]
-    assert (first.given, first.suggested, first.is_label_issue) == (0, 1, True)
-    assert (last.label_quality, last.suggested_probability) == (0.04, 0.95 - 3 / 1000)
-    assert not last.is_label_issue
+    assert (shown.shown_flagged, shown.unflagged, shown.count) == (9, 1, 10)
+    columns = ("given", "suggested", "quality", "probability", "flagged")
+    first, last = ([shown.payload[name][i] for name in columns] for i in (0, -1))
+    assert first == [0, 1, 0.01, 0.95, 1]
+    assert last == [3, 0, 0.04, 0.947, 0]
 
 
 def test_a_doubt_without_a_likelier_label_is_not_shown():
@@ -47,7 +52,7 @@ def test_without_flags_nothing_is_shown():
     def never(index):
         raise AssertionError("no sample is to be shown")
 
-    assert made(findings(is_label_issue=np.zeros(40, bool)), never).samples == ()
+    assert made(findings(is_label_issue=np.zeros(40, bool)), never).count == 0
 
 
 def test_pairs_are_counted_the_most_frequent_first():
@@ -62,26 +67,64 @@ def test_pairs_are_counted_the_most_frequent_first():
 )
 def test_pictures_of_up_to_64_pixels_stay_sharp(height, width, small):
     png = heat_picture(np.zeros((height, width)))
-    assert made(findings(4), lambda index: Sample(png=png)).samples[0].small == small
+    assert contents(made(findings(4), lambda index: Sample(png=png)))[0]["small"] == small
 
 
 def test_contents_are_limited(monkeypatch):
-    text = made(findings(4), lambda index: Sample(text="x" * 2000)).samples[0].text
-    assert text == "x" * 2000
-    text = made(findings(4), lambda index: Sample(text="x" * 2001)).samples[0].text
-    assert text == "x" * 1999 + "…"
+    monkeypatch.setattr(gallery, "_MAX_TEXT", 2000)
+    (text, *_) = contents(made(findings(4), lambda index: Sample(text="x" * 2000)))
+    assert text == {"text": "x" * 2000}
+    (text, *_) = contents(made(findings(4), lambda index: Sample(text="x" * 2010)))
+    assert text == {"text": "x" * 1999 + "…", "omitted": "10 more characters are omitted."}
+    monkeypatch.setattr(gallery, "_MAX_TEXTS", 2400)
+    (text, *_) = contents(made(findings(4), lambda index: Sample(text="x" * 2000)))
+    assert len(text["text"]) == 600, "of all texts together"
     for columns, note in ((50, None), (60, "10 more columns are omitted.")):
         row = {f"c{i}": "y" * 201 for i in range(columns)}
-        sample = made(findings(4), lambda index, row=row: Sample(row=row)).samples[0]
-        assert sample.omitted == note
-        assert len(sample.row) == 50
-        assert sample.row[49] == ("c49", "y" * 199 + "…")
+        shown = made(findings(4), lambda index, row=row: Sample(row=row))
+        assert contents(shown)[0].get("omitted") == note
+        assert shown.payload["columns"] == [[f"c{i}" for i in range(50)]]
+        assert contents(shown)[0]["values"] == ["y" * 199 + "…"] * 50
     png = heat_picture(np.zeros((8, 8)))
     size = len(gallery.data_url(png))
     monkeypatch.setattr(gallery, "_MAX_PICTURE_BYTES", 3 * size)
-    samples = made(findings(12), lambda index: Sample(png=png)).samples
-    assert [sample.picture is not None for sample in samples] == [True] * 3 + [False] * 9
-    assert samples[3].omitted == "This picture is omitted to limit the size of the page."
+    shown = contents(made(findings(12), lambda index: Sample(png=png)))
+    assert ["picture" in content for content in shown] == [True] * 3 + [False] * 9
+    assert shown[3] == {"omitted": "This picture is omitted to limit the size of the page."}
+
+
+def test_rows_with_other_columns_name_theirs():
+    shown = made(findings(4), lambda index: Sample(row={"a": "1"} if index % 2 else {"b": "2"}))
+    assert [shown.payload["columns"][each["columns"]] for each in contents(shown)[:2]] == [
+        ["b"],
+        ["a"],
+    ]
+
+
+def test_clear_errors_come_first_and_flat_posteriors_last():
+    posterior = np.array([[0.1, 0.9, 0.0], [0.1, 0.45, 0.45], [0.9, 0.1, 0.0]])
+    first, second, right = clear_errors(posterior[:, 0], posterior)
+    assert first > second > right
+    entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
+    np.testing.assert_allclose(first, -np.log(0.1) - entropy, rtol=1e-9)
+
+
+def test_the_measuring_order_draws_in_proportion_to_doubt():
+    """The first row drawn is each row with the probability d / Σ d."""
+    doubt = np.array([0.6, 0.3, 0.1])
+    first = [int(sampling_keys(doubt, seed).argmin()) for seed in range(4000)]
+    share = np.bincount(first, minlength=3) / 4000
+    assert np.abs(share - doubt).max() < 4.5 * 0.5 / np.sqrt(4000)
+    assert np.isfinite(sampling_keys(np.zeros(3))).all()
+
+
+def test_the_nine_most_probable_classes_are_ranked():
+    posterior = np.full((40, 12), 0.01, np.float32)
+    posterior[0, 7], posterior[0, 3] = 0.5, 0.4
+    found = findings(names=[f"c{i:02}" for i in range(12)], posterior=posterior)
+    ranking = made(found).payload["ranking"]
+    assert ranking[0][:2] == [(7, 0.5), (3, 0.4)]
+    assert {len(each) for each in ranking} == {9}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +141,7 @@ def test_formulas_are_recognised_in_ids_and_labels(text, formula):
 
 def test_decisions_belong_to_the_samples_shown():
     digests = {
-        made(found, None, most).digest
+        made(found, None, most).payload["digest"]
         for found, most in (
             (findings(), 500),
             (findings(), 20),
@@ -106,4 +149,4 @@ def test_decisions_belong_to_the_samples_shown():
         )
     }
     assert len(digests) == 3
-    assert made(findings(label_quality=np.arange(40) / 80)).digest in digests
+    assert made(findings(label_quality=np.arange(40) / 80)).payload["digest"] in digests

@@ -1,237 +1,291 @@
-// Review of the labels. DataTables sorts, searches, filters and pages; this script stores the
-// decisions and handles the keyboard.
+// The workplace: filters, orders, moving, deciding, and files of decisions.
 "use strict";
-(() => {
-  const byId = (id) => document.getElementById(id);
-  const language = { info: "_START_ to _END_ of _TOTAL_", infoEmpty: "none", infoFiltered: "" };
-  const plain = { order: [], autoWidth: false, lengthChange: false, pageLength: 20, language };
+(async () => {
+  if (!byId("workplace")) return;
+  const data = JSON.parse(byId("data").textContent);
+  const { ids } = data;
+  const positionsOf = new Map();
+  ids.forEach((id, position) => positionsOf.set(id, [...(positionsOf.get(id) ?? []), position]));
 
-  for (const id of ["classes", "confusions"]) {
-    const element = byId(id);
-    if (!element) continue;
-    const long = element.tBodies[0].rows.length > plain.pageLength;
-    new DataTable(element, { ...plain, paging: long, searching: long, info: long });
+  // ---- Decisions ----
+
+  const token = new URLSearchParams(location.search).get("token");
+  const storage = token ? null : new BrowserStorage(`ptd_ext ${data.digest}`);
+  const decisions = new Decisions(async (id, entries, removed) => {
+    byId("saved").textContent = await storage.save(id, entries, removed);
+  });
+  const samples = new Samples(data, decisions);
+  const notes = new Map(); // of samples about which nothing is decided yet
+  const announce = (text) => (byId("status").textContent = text);
+  const complain = (text) => (byId("message").textContent = text);
+
+  function answer(decision, label, alone = false, note = byId("note").value) {
+    const [position, reviewer] = [list.current, byId("reviewer").value.trim()];
+    const id = ids[position];
+    const own = decisions.of(id).find((entry) => entry.reviewer === reviewer);
+    const again = !alone && own?.decision === decision && own.verified_label === label;
+    const entry = {
+      id, given_label: data.classes[data.given[position]], decision, verified_label: label, reviewer,
+      time: new Date().toISOString(), note,
+    };
+    decisions.set(id, again ? null : entry, reviewer, alone);
+    if (!again) notes.delete(id);
+    changed(id);
+    if (!again) move(1);
   }
 
-  if (!byId("samples")) return;
-  const data = JSON.parse(byId("data").textContent); // samples: [id, given, suggested, flagged]
+  function settle({ decision, verified_label: label, note }) {
+    const others = decisions.of(ids[list.current]);
+    const said = others.map((e) => `${e.reviewer || "no name"}: ${samples.describe(e)}`).join("; ");
+    answer(decision, label, true, [note, `settled (${said})`].filter(Boolean).join("; "));
+  }
 
-  // ---- Decisions: a log of [sample, decision]; the last entry for a sample counts. ----
-
-  const key = `ptd_ext ${data.digest}`;
-  const log = readLog();
-  const decisions = new Map(log);
-
-  function readLog() {
-    const isEntry = ([sample, decision]) =>
-      sample in data.samples && ["accepted", "rejected", ""].includes(decision);
-    try {
-      return JSON.parse(localStorage.getItem(key) ?? "[]").filter(isEntry);
-    } catch {
-      return []; // storage is unavailable, or holds something else
+  function changed(id) {
+    for (const position of positionsOf.get(id) ?? []) {
+      const focused = list.item(position)?.contains(document.activeElement);
+      list.refresh(position);
+      if (focused) list.item(position).focus({ preventScroll: true });
     }
-  }
-
-  function saveLog() {
-    try {
-      localStorage.setItem(key, JSON.stringify(log));
-      byId("saved").textContent = "Decisions are saved in this browser.";
-    } catch {
-      byId("saved").textContent = "This browser cannot save decisions: download them before you close the page.";
-    }
-  }
-
-  function decide(sample, decision) {
-    log.push([sample, decision]);
-    afterChange(sample);
+    showTally();
+    const [position] = positionsOf.get(id) ?? [];
+    if (position !== undefined) announce(`Sample ${id}: ${samples.status(position)}.`);
+    if (list.current !== null && ids[list.current] === id) showPanel();
   }
 
   function undo() {
-    const entry = log.pop();
-    if (!entry) return;
-    afterChange(entry[0]);
-    if (positionOf(entry[0]) >= 0) moveTo(positionOf(entry[0]));
-  }
-
-  function afterChange(sample) {
-    const last = log.findLast((entry) => entry[0] === sample);
-    decisions.set(sample, last ? last[1] : "");
-    saveLog();
-    showDecision(sample);
-    showTally();
-    const [id, given, suggested] = data.samples[sample];
-    const outcome = { accepted: `changed to ${data.classes[suggested]}`, rejected: `kept ${data.classes[given]}` };
-    byId("status").textContent = `Sample ${id}: ${outcome[decisions.get(sample)] ?? "undecided"}.`;
-  }
-
-  function showDecision(sample) {
-    const row = table.row(sample).node();
-    const decision = decisions.get(sample) ?? "";
-    row.dataset.decision = decision;
-    row.querySelector(".accept").setAttribute("aria-pressed", decision === "accepted");
-    row.querySelector(".reject").setAttribute("aria-pressed", decision === "rejected");
+    const id = decisions.undo();
+    if (id === undefined) return;
+    changed(id);
+    const position = positionsOf.get(id)?.find((each) => list.indices.has(each));
+    if (position !== undefined) select(position, true);
   }
 
   function showTally() {
-    const count = (wanted) => [...decisions.values()].filter((d) => d === wanted).length;
-    const [accepted, rejected] = [count("accepted"), count("rejected")];
-    const open = data.samples.filter(([, , , flagged], i) => flagged && !decisions.get(i)).length;
-    byId("tally").textContent = `${accepted} accepted, ${rejected} rejected, ${open} flagged labels undecided.`;
-    byId("undo").disabled = !log.length;
-    byId("download").disabled = accepted + rejected === 0;
+    const counts = {};
+    let flagged = 0;
+    for (const id of decisions.rows.keys()) {
+      const state = decisions.outcome(id)?.decision ?? "conflict";
+      for (const position of positionsOf.get(id) ?? []) {
+        counts[state] = (counts[state] ?? 0) + 1;
+        flagged += state !== "conflict" && Boolean(data.flagged?.[position] ?? true);
+      }
+    }
+    const words = {
+      corrected: "changed", confirmed: "kept", wrong: "wrong with the true label unknown",
+      none: "none of the classes", unsure: "not sure", conflict: counts.conflict === 1 ? "conflict" : "conflicts",
+    };
+    const parts = Object.keys(words).filter((name) => counts[name]).map((name) => `${counts[name]} ${words[name]}`);
+    const total = data.flagged ? data.flagged.filter(Boolean).length : ids.length;
+    const what = data.flagged ? "flagged labels" : "labels";
+    byId("tally").textContent = `${flagged} of ${total} ${what} decided${parts.length ? `: ${parts.join(", ")}` : ""}.`;
+    byId("progress").max = Math.max(1, total);
+    byId("progress").value = flagged;
+    byId("undo").disabled = !decisions.history.length;
+    byId("download").disabled = !decisions.rows.size;
   }
 
-  // ---- The table: the same samples as cards or as rows. ----
+  // ---- The list, its filters and its order ----
 
-  const table = new DataTable("#samples", {
-    autoWidth: false,
-    columnDefs: [
-      { targets: 1, searchable: false },
-      // As a string; otherwise DataTables would strip markup from a class named <b>.
-      { targets: 2, type: data.samples.every(([id]) => id && !isNaN(id)) ? "num" : "string" },
-      { targets: [3, 5], type: "string" },
-      { targets: [4, 6], type: "num" },
-    ],
-    language: { ...language, zeroRecords: "No matching samples." },
-    layout: { topStart: null, topEnd: null, bottomStart: "info", bottomEnd: "paging" },
-    order: [[4, "asc"]],
-    pageLength: 24,
-  });
+  const list = new VirtualList(byId("samples"), (position, index, count) =>
+    samples.card(position, index, count, position === list.current));
 
-  table.search.fixed("pair and show", (text, cells, sample) => {
-    const [, given, suggested, flagged] = data.samples[sample];
-    const pair = byId("pair").value;
-    if (pair && pair !== `${given},${suggested}`) return false;
-    const show = byId("show").value;
-    if (show === "flagged" || show === "unflagged") return flagged === (show === "flagged");
-    return show === "all" || show === (decisions.get(sample) || "open");
-  });
+  const texts = new Map();
+  const matches = (position, wanted) => {
+    if (!texts.has(position)) texts.set(position, samples.searched(position));
+    return texts.get(position).includes(wanted);
+  };
 
-  byId("search").addEventListener("input", (event) => table.search(event.target.value).draw());
-  byId("pair").addEventListener("change", () => table.draw());
-  byId("show").addEventListener("change", () => table.draw());
-  byId("sort").addEventListener("change", (event) => {
-    const [column, direction] = event.target.value.split(",");
-    table.order([Number(column), direction]).draw();
+  function isShown(position) {
+    const show = byId("show")?.value ?? "all";
+    if (show === "all") return true;
+    if (show === "flagged" || show === "unflagged") return Boolean(data.flagged[position]) === (show === "flagged");
+    const id = ids[position];
+    if (show === "note") return decisions.of(id).some((entry) => entry.note);
+    if (show === "conflict") return decisions.conflict(id);
+    if (show === "undecided") return !decisions.of(id).length;
+    return decisions.outcome(id)?.decision === show;
+  }
+
+  const collator = new Intl.Collator("en", { numeric: true });
+  const named = (codes) => (a, b) => collator.compare(data.classes[codes[a]], data.classes[codes[b]]);
+  const compare = {
+    fix: (a, b) => data.fix[a] - data.fix[b],
+    measure: (a, b) => data.measure[a] - data.measure[b],
+    quality: (a, b) => data.quality[a] - data.quality[b],
+    probability: (a, b) => data.probability[b] - data.probability[a],
+    id: (a, b) => collator.compare(ids[a], ids[b]),
+    given: named(data.given),
+    suggested: named(data.suggested ?? []),
+  };
+
+  function showList() {
+    const wanted = byId("search").value.trim().toLowerCase();
+    const pair = byId("pair")?.value;
+    const isPair = (i) => !pair || pair === `${data.given[i]},${data.suggested[i]}`;
+    const found = [...ids.keys()].filter((i) => isPair(i) && isShown(i) && (!wanted || matches(i, wanted)));
+    const order = byId("sort")?.value;
+    if (order) found.sort((a, b) => compare[order](a, b) || a - b);
+    const kept = found.includes(list.current) ? list.current : (found[0] ?? null);
+    list.current = null;
+    list.show(found);
+    byId("count").textContent = `${found.length.toLocaleString("en")} samples shown.`;
+    if (kept !== null) select(kept, false);
+    byId("panel").hidden = kept === null;
+  }
+
+  let waiting;
+  byId("search").addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(showList, ids.length > 2000 ? 200 : 0);
   });
-  // Start the next page at its top.
-  table.on("page", () => byId("controls").scrollIntoView());
+  for (const name of ["pair", "show", "sort"]) byId(name)?.addEventListener("change", showList);
   byId("view").addEventListener("change", (event) => {
     byId("samples").classList.toggle("cards", event.target.value === "cards");
+    list.show(list.positions);
   });
 
-  // ---- Moving: positions count the samples as they are sorted and filtered. ----
+  // ---- The current sample ----
 
-  let current = null; // the sample
+  const panel = new Panel(data, samples, { answer, settle });
+  const zoom = new Zoom();
+  const isOverlay = () => getComputedStyle(byId("panel")).position === "fixed";
 
-  const inOrder = () => table.rows({ order: "applied", search: "applied" }).indexes().toArray();
-  const positionOf = (sample) => inOrder().indexOf(sample);
+  const showPanel = () =>
+    panel.show(list.current, byId("reviewer").value.trim(), notes.get(ids[list.current]) ?? "");
 
-  function select(sample, focus) {
-    if (current !== null) table.row(current).node().removeAttribute("aria-current");
-    current = sample;
-    const row = table.row(sample).node();
-    row.setAttribute("aria-current", "true");
-    if (focus) row.focus();
+  function select(position, focus) {
+    list.item(list.current)?.removeAttribute("aria-current");
+    const item = list.reveal(position);
+    item.setAttribute("aria-current", "true");
+    showPanel();
+    if (!focus) return;
+    const overlay = isOverlay() && byId("panel").classList.contains("open");
+    (overlay ? byId("panel-title") : item).focus({ preventScroll: true });
   }
 
-  function moveTo(position) {
-    const samples = inOrder();
-    if (!samples.length) return;
-    const to = Math.max(0, Math.min(position, samples.length - 1));
-    const page = Math.floor(to / table.page.len());
-    // Drawing the page alone does not sort or filter again, so that a decided sample stays in place.
-    if (page !== table.page()) table.page(page).draw("page");
-    select(samples[to], true);
+  function move(by) {
+    if (list.current === null) return;
+    const index = list.indices.get(list.current) + by;
+    select(list.positions[Math.max(0, Math.min(index, list.positions.length - 1))], true);
   }
 
-  function step(by) {
-    const here = current === null ? -1 : positionOf(current);
-    moveTo(here < 0 ? table.page() * table.page.len() : here + by);
+  function openPanel() {
+    byId("panel").classList.add("open");
+    byId("panel-title").focus({ preventScroll: !isOverlay() });
   }
 
-  function cardsPerLine() {
-    const tops = [...byId("samples").tBodies[0].rows].map((row) => row.offsetTop);
-    return tops.filter((top) => top === tops[0]).length;
+  function closePanel() {
+    byId("panel").classList.remove("open");
+    if (list.current !== null) list.reveal(list.current).focus({ preventScroll: true });
   }
 
-  function decideAndMove(decision) {
-    if (current === null || positionOf(current) < 0) return step(0);
-    decide(current, decision);
-    step(1);
-  }
+  byId("samples").addEventListener("click", (event) => {
+    const item = event.target.closest(".sample");
+    if (!item) return;
+    const button = event.target.closest("button");
+    select(Number(item.dataset.position), !button);
+    if (button) panel.named(button.className);
+    else if (isOverlay()) openPanel();
+  });
+  byId("note").addEventListener("change", () => {
+    const [id, note] = [ids[list.current], byId("note").value];
+    const reviewer = byId("reviewer").value.trim();
+    const own = decisions.of(id).find((entry) => entry.reviewer === reviewer);
+    if (!own) return notes.set(id, note);
+    decisions.set(id, { ...own, note, time: new Date().toISOString() }, reviewer);
+    changed(id);
+  });
+  byId("previous").addEventListener("click", () => move(-1));
+  byId("next").addEventListener("click", () => move(1));
+  byId("close").addEventListener("click", closePanel);
+  byId("undo").addEventListener("click", undo);
 
-  const keys = {
-    j: () => step(1),
-    k: () => step(-1),
-    a: () => decideAndMove("accepted"),
-    r: () => decideAndMove("rejected"),
-    u: undo,
-    "/": () => byId("search").focus(),
+  // ---- Keys ----
+
+  const focusOn = (name) => () => (openPanel(), byId(name).focus());
+  const moving = (by) => () => {
+    const inside = document.activeElement.closest(".desk");
+    if (inside) move(by);
+    else if (list.current !== null) select(list.current, true);
   };
-  // Elsewhere on the page, the arrow keys scroll.
-  const keysOnSample = {
-    ArrowRight: keys.j,
-    ArrowLeft: keys.k,
-    ArrowDown: () => step(cardsPerLine()),
-    ArrowUp: () => step(-cardsPerLine()),
+  const everywhere = { j: moving(1), k: moving(-1), u: undo, "/": () => byId("search").focus() };
+  const onDesk = {
+    a: () => panel.named("accept"), r: () => panel.named("keep"), w: () => panel.named("wrong"),
+    n: () => panel.named("none"), s: () => panel.named("unsure"), c: focusOn("class-search"), m: focusOn("note"),
+    z: () => zoom.open(byId("panel-content").querySelector("img")), Escape: closePanel,
+  };
+  for (let digit = 0; digit < 10; digit++) onDesk[digit] = () => panel.chooseNumber(digit);
+  const onSample = {
+    ArrowRight: () => move(1), ArrowLeft: () => move(-1), Enter: openPanel,
+    ArrowDown: () => move(list.columns), ArrowUp: () => move(-list.columns),
+    Home: () => move(-list.positions.length), End: () => move(list.positions.length),
   };
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, textarea")) {
-      if (event.key === "Escape") event.target.blur();
+      const inPanel = event.target.closest("#panel");
+      if (event.key === "Enter" && event.target.id === "class-search") panel.chooseFound();
+      else if (event.key === "Escape") inPanel ? (event.target.blur(), closePanel()) : event.target.blur();
       return;
     }
-    const onSample = event.target.closest("#samples tbody tr");
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const action = keys[key] ?? (onSample ? keysOnSample[key] : undefined);
+    const desk = list.current !== null && event.target.closest(".desk");
+    const action = everywhere[key] ?? (desk && onDesk[key]) ?? (event.target.matches(".sample") && onSample[key]);
     if (!action) return;
     event.preventDefault();
     action();
   });
 
-  byId("samples").addEventListener("click", (event) => {
-    const row = event.target.closest("tbody tr[data-sample]");
-    if (!row) return;
-    const sample = Number(row.dataset.sample);
-    const button = event.target.closest("button");
-    select(sample, !button);
-    if (!button) return;
-    const decision = button.className === "accept" ? "accepted" : "rejected";
-    decide(sample, decisions.get(sample) === decision ? "" : decision);
-  });
-  byId("undo").addEventListener("click", undo);
-
-  // ---- The download: RFC 4180, with ids and labels exactly as in the data. ----
-
-  function corrections() {
-    const rows = [["id", "given_label", "suggested_label", "decision", "corrected_label"]];
-    data.samples.forEach(([id, given, suggested], sample) => {
-      const decision = decisions.get(sample);
-      if (!decision) return;
-      const corrected = decision === "accepted" ? suggested : given;
-      const names = [given, suggested, corrected].map((label) => data.classes[label]);
-      rows.push([id, names[0], names[1], decision, names[2]]);
-    });
-    const quoted = (field) => (/[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field);
-    const text = rows.map((row) => row.map(quoted).join(",") + "\r\n").join("");
-    // A surrogate without its pair stands for a byte of a file name that is not UTF-8.
-    const pieces = text.split(/([\udc80-\udcff])/u);
-    return pieces.map((piece, i) => (i % 2 ? Uint8Array.of(piece.charCodeAt(0) & 0xff) : piece));
-  }
+  // ---- Files of decisions ----
 
   byId("download").addEventListener("click", () => {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob(corrections(), { type: "text/csv;charset=utf-8" }));
-    link.download = "corrections.csv";
+    link.href = URL.createObjectURL(new Blob(Csv.encode(decisions.table()), { type: "text/csv" }));
+    link.download = "decisions.csv";
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   });
+  byId("import").addEventListener("click", () => byId("file").click());
+  byId("file").addEventListener("change", async (event) => {
+    const [file] = event.target.files;
+    if (!file) return;
+    try {
+      const table = Csv.parse(Csv.decode(new Uint8Array(await file.arrayBuffer())));
+      const entries = Decisions.entriesOf(table, data.classes);
+      const others = entries.filter(({ id }) => !positionsOf.has(id)).length;
+      const merged = decisions.merge(entries);
+      const conflicts = [...decisions.rows.keys()].filter((id) => decisions.conflict(id)).length;
+      complain(
+        `${entries.length} decisions read, of which ${merged.size} change a sample` +
+        (others ? `; ${others} are about rows that are not on this page and are kept for the download` : "") +
+        (conflicts ? `; ${conflicts} samples have decisions that contradict each other: show conflicts to settle them.` : "."),
+      );
+    } catch (error) {
+      complain(`${file.name} cannot be imported: ${error.message}.`);
+    }
+    event.target.value = ""; // so that the same file can be chosen again
+    showTally();
+    showList();
+  });
 
-  for (const id of ["controls", "review"]) byId(id).hidden = false;
-  data.samples.forEach((_, sample) => showDecision(sample));
+  // ---- Start ----
+
+  try {
+    byId("reviewer").value = localStorage.getItem("ptd_ext reviewer") ?? "";
+    byId("reviewer").addEventListener("change", () =>
+      localStorage.setItem("ptd_ext reviewer", byId("reviewer").value.trim()));
+  } catch {
+    // without storage, the name is typed again
+  }
+  byId("reviewer").addEventListener("change", () => list.current !== null && showPanel());
+  const started = await storage.load();
+  for (const entry of started) {
+    const row = decisions.rows.get(entry.id) ?? new Map();
+    decisions.rows.set(entry.id, row.set(entry.reviewer, entry));
+  }
+  byId("saved").textContent = await storage.save("", []);
+  byId("workplace").hidden = false;
   showTally();
-  saveLog();
-  table.draw();
+  showList();
 })();
