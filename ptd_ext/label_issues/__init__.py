@@ -1,7 +1,18 @@
 """Finds wrong labels in the user's own data, and suggests the right ones."""
 
 from ptd_ext.label_issues.rates import Interval, NoiseRate
+from ptd_ext.label_issues.review.audit import Audit
 from ptd_ext.label_issues.review.decisions import Answer, Decision, Decisions
+from ptd_ext.label_issues.review.evaluation import Evaluation
 from ptd_ext.label_issues.review.read import read_decisions
 
-__all__ = ["Answer", "Decision", "Decisions", "Interval", "NoiseRate", "read_decisions"]
+__all__ = [
+    "Answer",
+    "Audit",
+    "Decision",
+    "Decisions",
+    "Evaluation",
+    "Interval",
+    "NoiseRate",
+    "read_decisions",
+]

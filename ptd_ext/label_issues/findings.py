@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,10 @@ from ptd_ext.utils.csv_files import write_csv
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.report.sample import Sample
+    from ptd_ext.label_issues.review.audit import Audit
+    from ptd_ext.label_issues.review.evaluation import Evaluation
 
+UNVERIFIED = "no"  # in the column `verified`
 _NAMED_CLASSES = 5  # in one warning
 COLUMNS = (
     "id",
@@ -27,6 +30,7 @@ COLUMNS = (
     "label_quality",
     "is_label_issue",
     "suggested_probability",
+    "verified",
 )
 
 
@@ -55,6 +59,8 @@ class LabelIssues:
         notes: what became of each column of a data frame, and of missing values in it.
         facts: name to value, such as the method and the network, for the report.
         curves: values per epoch of training, for the report.
+        verified: what reviewers decided about each label, [N]: the value of an
+            :class:`ptd_ext.label_issues.Answer`, or "no" where nobody did.
         sample: a function from the position of a row to what the report shows of it.
     """
 
@@ -76,6 +82,11 @@ class LabelIssues:
     facts: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     sample: Callable[[int], Sample] | None = field(default=None, repr=False, compare=False)
+    verified: NDArray[Any] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.verified is None:
+            object.__setattr__(self, "verified", np.full(len(self.ids), UNVERIFIED, dtype="<U9"))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -113,6 +124,11 @@ class LabelIssues:
             {name: getattr(self, "ids" if name == "id" else name) for name in COLUMNS}
         )
 
+    @property
+    def is_verified(self) -> NDArray[np.bool_]:
+        """True for rows whose label a reviewer decided about, [N]; no such row is flagged."""
+        return np.asarray(self.verified != UNVERIFIED)
+
     def most_doubtful(self) -> NDArray[np.int64]:
         """Positions of all rows, the least trustworthy label first."""
         return np.argsort(self.label_quality, kind="stable")
@@ -125,6 +141,36 @@ class LabelIssues:
     def id_strings(self) -> list[str]:
         """The ids as the table and the report show them, [N]."""
         return [str(each) for each in id_list(self.ids)]
+
+    def given_labels(self) -> GivenLabels:
+        """The given labels as indices of `classes`."""
+        return GivenLabels(self.class_indices(self.given_label), self.classes)
+
+    def audit(self, n: int = 200, *, random_state: int = 0) -> Audit:
+        """Draw a random sample of the labels, to measure the list before anyone looks at it.
+
+        Half of the rows are drawn from the flagged ones, half from the others, without replacement
+        and without rows that are verified. Review all of them, then :meth:`evaluate`.
+
+        Args:
+            n: the number of rows, if there are so many.
+            random_state: the seed, which is part of the name of the audit.
+        """
+        from ptd_ext.label_issues.review.audit import draw_audit
+
+        return draw_audit(self, n, random_state)
+
+    def evaluate(self, reviewed: Any, *, audit: Audit | str | None = None) -> Evaluation:
+        """Measure precision, recall and noise rate on reviewed rows, with 95 % intervals.
+
+        Args:
+            reviewed: decisions, in the forms of :func:`ptd_ext.label_issues.read_decisions`.
+            audit: the audit, or its name, whose rows to use; by default that which the decisions
+                name. Without an audit, all reviewed rows are used, and a warning is added.
+        """
+        from ptd_ext.label_issues.review.evaluation import evaluate
+
+        return evaluate(self, reviewed, audit)
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the table, in the caller's order and with every digit of the probabilities."""
@@ -169,6 +215,7 @@ class LabelIssues:
         title: str = "Label issues",
         sample: Callable[[int], Sample] | None = None,
         max_samples: int = 500,
+        evaluation: Evaluation | None = None,
     ) -> Path:
         """Write a page to review the labels: one HTML file that works offline.
 
@@ -179,10 +226,16 @@ class LabelIssues:
                 text or the row of a table; by default the rows given to
                 :func:`ptd_ext.find_label_issues`.
             max_samples: the maximum number of rows on the page, the most doubtful ones.
+            evaluation: what :meth:`evaluate` measured, to be shown beside the estimates.
         """
         from ptd_ext.label_issues.report.page import write_report
 
-        return write_report(self, path, title=title, sample=sample, max_samples=max_samples)
+        shown = self
+        if evaluation is not None:
+            warnings = (*self.warnings, *evaluation.warnings)
+            shown = replace(self, facts={**evaluation.facts(), **self.facts}, warnings=warnings)
+        sample = sample or self.sample
+        return write_report(shown, path, title=title, sample=sample, max_samples=max_samples)
 
 
 def judge(

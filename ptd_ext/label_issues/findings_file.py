@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ptd_ext.engine.rows.labels import array_of
-from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.findings import UNVERIFIED, LabelIssues
 from ptd_ext.label_issues.rates import Interval, NoiseRate
+from ptd_ext.label_issues.review.decisions import Answer
 from ptd_ext.utils import tensor_files
 from ptd_ext.utils.bounded_files import reason, shortened
 
-_KIND, _FORMAT = "label issues", 2
+_KIND, _FORMAT = "label issues", 3
 _ARRAYS = ("posterior", "label_quality", "is_label_issue", "suggested_probability", "transition")
 _OPTIONAL = ("parts", "part_shares")
-_NEEDED = (*_ARRAYS, "given", "suggested", "rates", "ids", "classes")
+_NEEDED = (*_ARRAYS, "given", "suggested", "rates", "ids", "classes", "verified")
+_ANSWERS = np.array(sorted([UNVERIFIED, *(answer.value for answer in Answer)]))
 _JSON_TYPES = (bool, int, float, str, type(None))
 _FLOATS = (torch.float32, torch.float64)
 
@@ -35,6 +37,7 @@ def write_findings(found: LabelIssues, path: str | os.PathLike[str]) -> None:
         **{name: _json_bytes(column, name) for name, column in columns.items()},
         "given": torch.from_numpy(found.class_indices(found.given_label)),
         "suggested": torch.from_numpy(found.class_indices(found.suggested_label)),
+        "verified": torch.from_numpy(np.searchsorted(_ANSWERS, found.verified)),
         # [C + 1, 3]: estimate, low and high, overall and for each class
         "rates": torch.tensor([[r.estimate, r.low, r.high] for r in rates], dtype=torch.float64),
     }
@@ -73,6 +76,7 @@ def _restore(tensors: dict[str, Tensor], about: dict[str, Any]) -> LabelIssues:
         given_label=classes[tensors["given"].numpy()],
         suggested_label=classes[tensors["suggested"].numpy()],
         classes=classes,
+        verified=_ANSWERS[tensors["verified"].numpy()],
         noise_rate=NoiseRate(rates[0], tuple(rates[1:])),
         trusted=bool(about["trusted"]),
         warnings=tuple(about["warnings"]),
@@ -95,6 +99,7 @@ def _check_tensors(tensors: dict[str, Tensor], rows: int, n_classes: int) -> Non
         "transition": (square, _FLOATS),
         "given": ((rows,), (torch.int64,)),
         "suggested": ((rows,), (torch.int64,)),
+        "verified": ((rows,), (torch.int64,)),
         "rates": ((n_classes + 1, 3), (torch.float64,)),
         "parts": ((parts, *square), _FLOATS),
         "part_shares": ((parts,), _FLOATS),
@@ -106,9 +111,13 @@ def _check_tensors(tensors: dict[str, Tensor], rows: int, n_classes: int) -> Non
                 f"{name} must be {list(shape)} of {' or '.join(map(str, dtypes))}; it is "
                 f"{tensor.dtype} {list(tensor.shape)}"
             )
-    for name in ("given", "suggested"):
-        if rows and not 0 <= tensors[name].min() <= tensors[name].max() < n_classes:
-            raise ValueError(f"{name} must hold indices from 0 to {n_classes - 1}")
+    for name, count in (
+        ("given", n_classes),
+        ("suggested", n_classes),
+        ("verified", len(_ANSWERS)),
+    ):
+        if rows and not 0 <= tensors[name].min() <= tensors[name].max() < count:
+            raise ValueError(f"{name} must hold indices from 0 to {count - 1}")
 
 
 def _check_metadata(about: dict[str, Any]) -> None:

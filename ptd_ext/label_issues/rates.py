@@ -79,7 +79,7 @@ def _between(interval: Interval) -> str:
     return f"{interval.low:.1%} to {interval.high:.1%}" if interval.known else ""
 
 
-def wilson_interval(share: float, count: int) -> Interval:
+def wilson_interval(share: float, count: float) -> Interval:
     """Wilson's score interval of a share of `count` draws."""
     if count == 0:
         return Interval(math.nan, 0.0, 1.0)

@@ -61,7 +61,7 @@ ELSEWHERE = {
         "plot_transition",
     ],
     "label_issues": [
-        *("Answer", "Decision", "Decisions", "Interval", "NoiseRate"),
+        *("Answer", "Audit", "Decision", "Decisions", "Evaluation", "Interval", "NoiseRate"),
         "read_decisions",
     ],
     "engine": [

@@ -19,7 +19,10 @@ from ptd_ext.utils.atomic_files import write_text
 from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.csv_files import write_csv
 
-COLUMNS = ("id", "given_label", "decision", "verified_label", "reviewer", "time", "note")
+COLUMNS = (
+    *("id", "given_label", "decision", "verified_label"),
+    *("reviewer", "time", "note", "audit"),
+)
 _SHOWN = 3  # conflicts in an error message
 _JSON_TYPES = (bool, int, float, str, type(None))
 
@@ -54,6 +57,7 @@ class Decision:
         reviewer: who decided; empty if unknown.
         time: when, as ISO 8601 in UTC with milliseconds; empty if unknown.
         note: a remark.
+        audit: the name of the :class:`Audit` that the row was drawn for; empty if for none.
     """
 
     id: Hashable
@@ -63,6 +67,7 @@ class Decision:
     reviewer: str = ""
     time: str = ""
     note: str = ""
+    audit: str = ""
 
     def __str__(self) -> str:
         label = shortened(repr(self.verified_label))
@@ -176,5 +181,5 @@ def _cells(decision: Decision) -> list[Any]:
     """The values of a line of a file, in the order of `COLUMNS`."""
     each = decision
     values = [each.id, each.given_label, each.answer.value, each.verified_label]
-    values += [each.reviewer, each.time, each.note]
+    values += [each.reviewer, each.time, each.note, each.audit]
     return [value if type(value) in _JSON_TYPES else str(value) for value in values]

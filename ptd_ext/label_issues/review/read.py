@@ -31,8 +31,8 @@ def read_decisions(source: Any, ids: NDArray[Any], labels: GivenLabels) -> Decis
     The ids, answers and labels of files may be the strings that stand for them. Frames and files
     have the columns `id` (for a frame, its index by default), `decision` (the value of an
     :class:`Answer`) and `verified_label`, of which one may be missing, and if known `given_label`,
-    `reviewer`, `time` and `note`. The corrections that the report writes are read too. Rows with
-    neither a decision nor a label are skipped.
+    `reviewer`, `time`, `note` and `audit`. The corrections that the report writes are read too.
+    Rows with neither a decision nor a label are skipped.
 
     Args:
         source: Decisions; a mapping or a pandas Series from ids to verified labels, where an
@@ -133,6 +133,7 @@ class _Rows:
             reviewer=_string(record.get("reviewer")),
             time=_time(record.get("time"), where),
             note=_string(record.get("note")),
+            audit=_string(record.get("audit")),
         )
 
     def _check_given(self, named: Any, given: int, where: str) -> None:
