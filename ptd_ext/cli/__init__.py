@@ -11,6 +11,7 @@ DESCRIPTION = "Learning from labels that are wrong in ways that depend on the in
 EXAMPLES = """\
 examples:
   ptd-ext labels data.csv --label species    find wrong labels and suggest the right ones
+  ptd-ext review data-labels                 review them, with decisions written to disk
   ptd-ext train             PTD and cross entropy on noisy digits, in a few seconds
   ptd-ext train --help      all settings, data sets and methods
   ptd-ext compare --methods CE Forward PTD-F --seeds 3
@@ -24,6 +25,7 @@ examples:
 # is instant and the losses do not need the dependencies of training.
 COMMANDS = {
     "labels": ("ptd_ext.cli.labels", "find wrong labels in your data"),
+    "review": ("ptd_ext.cli.review", "review labels in a browser and save the decisions"),
     "train": ("ptd_ext.cli.train", "train one method on noisy labels"),
     "compare": ("ptd_ext.cli.compare", "train several methods on the same data"),
     "reproduce": ("ptd_ext.cli.reproduce", "reproduce a table of the paper"),

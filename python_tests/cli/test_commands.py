@@ -22,7 +22,9 @@ def values(clusters, method="PTD-F", **changes):
     return quick_values(clusters, method, **changes)
 
 
-@pytest.mark.parametrize("command", ["train", "compare", "reproduce", "noise", "info", "selftest"])
+@pytest.mark.parametrize(
+    "command", ["train", "compare", "reproduce", "noise", "info", "selftest", "review"]
+)
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

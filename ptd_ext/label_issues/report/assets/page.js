@@ -9,9 +9,10 @@
 
   // ---- Decisions ----
 
-  const token = new URLSearchParams(location.search).get("token");
-  const storage = token ? null : new BrowserStorage(`ptd_ext ${data.digest}`);
+  const served = location.search === "?review";
+  const storage = served ? new ServerStorage() : new BrowserStorage(`ptd_ext ${data.digest}`);
   const decisions = new Decisions(async (id, entries, removed) => {
+    if (served) byId("saved").textContent = "Saving.";
     byId("saved").textContent = await storage.save(id, entries, removed);
   });
   const samples = new Samples(data, decisions);
@@ -280,11 +281,12 @@
   }
   byId("reviewer").addEventListener("change", () => list.current !== null && showPanel());
   const started = await storage.load();
+  addEventListener("beforeunload", (event) => storage.isWaiting?.() && event.preventDefault());
   for (const entry of started) {
     const row = decisions.rows.get(entry.id) ?? new Map();
     decisions.rows.set(entry.id, row.set(entry.reviewer, entry));
   }
-  byId("saved").textContent = await storage.save("", []);
+  byId("saved").textContent = await storage.save();
   byId("workplace").hidden = false;
   showTally();
   showList();
