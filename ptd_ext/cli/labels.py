@@ -16,6 +16,7 @@ import numpy as np
 
 from ptd_ext.cli.errors import report_errors
 from ptd_ext.cli.results_folder import (
+    CHANGES,
     REPORT,
     TABLE,
     cleaned_name,
@@ -25,10 +26,12 @@ from ptd_ext.cli.results_folder import (
 from ptd_ext.data.read import read_data
 from ptd_ext.data.user_data import UserData
 from ptd_ext.engine.rows.image_files import MAX_SIZE
+from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.label_issues._parameters import check_folds, check_parameters
 from ptd_ext.label_issues.classifier import PTDClassifier
 from ptd_ext.label_issues.find import find_label_issues
 from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.review.apply import apply_decisions
 from ptd_ext.label_issues.samples import show_rows
 
 DESCRIPTION = """\
@@ -41,7 +44,8 @@ examples:
   ptd-ext labels data.csv --label species
   ptd-ext labels reviews.csv --label stars --text review --relabel
   ptd-ext labels embeddings.npz                arrays x [N, D] and y [N]
-  ptd-ext labels photos/ --image-size 64       a folder of images for each class"""
+  ptd-ext labels photos/ --image-size 64       a folder of images for each class
+  ptd-ext labels data.csv --label species --apply decisions.csv"""
 
 # Flags of the parameters of PTDClassifier, whose defaults they have: flag, type, metavar and help.
 _FLAGS: dict[str, tuple[str, Any, str, str]] = {
@@ -109,6 +113,13 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write a copy with the suggested labels; an error if the findings cannot be trusted",
     )
+    cleaned.add_argument(
+        "--apply",
+        type=Path,
+        metavar="FILE",
+        help="write a copy cleaned by the decisions in this .csv or .jsonl file, and the log of "
+        "changes changes.csv, to DATA-cleaned; nothing is judged",
+    )
     add(
         "--cross-fit",
         type=int,
@@ -141,21 +152,17 @@ def _default(name: str) -> tuple[Any, str]:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    out = arguments.out or _beside(arguments.data)
+    if arguments.apply is not None:
+        _apply(arguments)
+        return
+    out = arguments.out or _beside(arguments.data, "labels")
     options = {name: getattr(arguments, name) for name in _FLAGS}
     check_parameters(PTDClassifier(**options))
     check_folds(arguments.cross_fit)
     if arguments.image_size is not None and not 1 <= arguments.image_size <= MAX_SIZE:
         raise ValueError(f"--image-size must be from 1 to {MAX_SIZE}; got {arguments.image_size}.")
     with results_folder(out, arguments.data):
-        data = read_data(
-            arguments.data,
-            label=arguments.label,
-            text=arguments.text,
-            columns=tuple(arguments.columns),
-            ignore=tuple(arguments.ignore),
-            image_size=arguments.image_size,
-        )
+        data = _read(arguments)
         found = find_label_issues(
             data.rows(),
             data.y,
@@ -183,12 +190,39 @@ def _run(arguments: argparse.Namespace) -> None:
         _write(data, found, out, arguments)
 
 
-def _beside(data: Path) -> Path:
+def _read(arguments: argparse.Namespace) -> UserData:
+    return read_data(
+        arguments.data,
+        label=arguments.label,
+        text=arguments.text,
+        columns=tuple(arguments.columns),
+        ignore=tuple(arguments.ignore),
+        image_size=arguments.image_size,
+    )
+
+
+def _apply(arguments: argparse.Namespace) -> None:
+    """Write the copy that decisions lead to, and its log."""
+    out = arguments.out or _beside(arguments.data, "cleaned")
+    with results_folder(out, arguments.data, CHANGES):
+        data = _read(arguments)
+        labels = encode_labels(data.y)
+        cleaned = apply_decisions(arguments.apply, data.ids, labels)
+        data.check_unchanged()  # before earlier results are removed
+        remove_unfinished(out)
+        copy = cleaned_name(data.path)
+        data.write_copy(out / copy, cleaned.keep, cleaned.labels)
+        cleaned.save_log(out / CHANGES)  # written last: it marks the results as complete
+        print(cleaned)
+        print(f"written to {out}: {copy}, {CHANGES}")
+
+
+def _beside(data: Path, ending: str) -> Path:
     """The folder of the results, where --out does not name one."""
     path = Path(os.path.abspath(data)) if data.name in ("", "..") else data
     if not path.name:
         raise ValueError(f"--out must name a folder for the results of {data}.")
-    return path.with_name(f"{path.stem}-labels")
+    return path.with_name(f"{path.stem}-{ending}")
 
 
 def _write(data: UserData, found: LabelIssues, out: Path, arguments: argparse.Namespace) -> None:

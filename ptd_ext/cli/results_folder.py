@@ -1,8 +1,8 @@
 """The folder that `ptd-ext labels` writes to: claimed first, and finished once its table is there.
 
-The table of labels is written last, and then the lock is removed. A folder with a lock and without
-that table was left by a command that was killed, and is taken over; any other folder that is not
-empty is left as it is.
+The table (of labels, or of changes by decisions) is written last, and then the lock is removed. A
+folder with a lock and without that table was left by a command that was killed, and is taken over;
+any other folder that is not empty is left as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ptd_ext.utils.claimed_folders import LOCK, claim
 
 TABLE = "labels.csv"
 REPORT = "report.html"
+CHANGES = "changes.csv"
 _CLEANED = ("cleaned.csv", "cleaned.tsv", "cleaned.parquet", "cleaned.npz")
 
 
@@ -34,11 +35,11 @@ def remove_unfinished(out: Path) -> None:
 
 
 @contextmanager
-def results_folder(out: Path, data: Path) -> Iterator[None]:
+def results_folder(out: Path, data: Path, table: str = TABLE) -> Iterator[None]:
     """Hold the folder for this process, which may write its results there.
 
     Raises where the folder is in use, cannot be written to, holds anything but the leftovers of a
-    command that was killed, or lies within the data or around them.
+    command that was killed, or lies within the data or around them. `table` is written last.
     """
     folder, source = out.resolve(), data.resolve()
     within = source.is_dir() and folder.is_relative_to(source)
@@ -52,7 +53,7 @@ def results_folder(out: Path, data: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if (out / TABLE).exists():
+            if (out / table).exists():
                 (out / LOCK).unlink(missing_ok=True)
 
 
@@ -62,7 +63,7 @@ def _check(out: Path) -> None:
             raise FileExistsError(f"{out} is a file, and must be a folder. Give another --out.")
         return
     names = set(os.listdir(out))
-    if TABLE in names:
+    if names & {TABLE, CHANGES}:
         raise FileExistsError(
             f"{out} holds results already; nothing is overwritten. Give another --out, or remove "
             "it."

@@ -1,6 +1,7 @@
 """Finds wrong labels in the user's own data, and suggests the right ones."""
 
 from ptd_ext.label_issues.rates import Interval, NoiseRate
+from ptd_ext.label_issues.review.apply import CleanedLabels, undo
 from ptd_ext.label_issues.review.audit import Audit
 from ptd_ext.label_issues.review.decisions import Answer, Decision, Decisions
 from ptd_ext.label_issues.review.evaluation import Evaluation
@@ -9,10 +10,12 @@ from ptd_ext.label_issues.review.read import read_decisions
 __all__ = [
     "Answer",
     "Audit",
+    "CleanedLabels",
     "Decision",
     "Decisions",
     "Evaluation",
     "Interval",
     "NoiseRate",
     "read_decisions",
+    "undo",
 ]

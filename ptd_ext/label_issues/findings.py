@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from ptd_ext.engine.rows.labels import GivenLabels, as_ids, id_list
 from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
+from ptd_ext.label_issues.review.read import read_decisions
 from ptd_ext.utils.bounded_files import shortened
 from ptd_ext.utils.csv_files import write_csv
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.report.sample import Sample
+    from ptd_ext.label_issues.review.apply import CleanedLabels
     from ptd_ext.label_issues.review.audit import Audit
     from ptd_ext.label_issues.review.evaluation import Evaluation
 
@@ -171,6 +173,34 @@ class LabelIssues:
         from ptd_ext.label_issues.review.evaluation import evaluate
 
         return evaluate(self, reviewed, audit)
+
+    def update(self, verified: Any, *, flag_share: float = 1.0) -> LabelIssues:
+        """The findings with verified labels taken into account, without training.
+
+        The other labels are judged again by logit P(right) = a + b · logit(quality) + u of the
+        given class, fitted to the reviewed rows in whatever order these were chosen, and drawn to
+        (0, 1, 0). Verified labels are never flagged.
+
+        Args:
+            verified: decisions, in the forms of :func:`ptd_ext.label_issues.read_decisions`.
+            flag_share: as in :func:`ptd_ext.find_label_issues`.
+        """
+        from ptd_ext.label_issues.review.recalibrate import update
+
+        check_flag_share(flag_share)
+        labels = self.given_labels()
+        codes = read_decisions(verified, self.ids, labels).codes(self.ids, labels)
+        return update(self, codes, flag_share)
+
+    def apply(self, decisions: Any) -> CleanedLabels:
+        """The labels cleaned by decisions, and by nothing else.
+
+        Args:
+            decisions: in the forms of :func:`ptd_ext.label_issues.read_decisions`.
+        """
+        from ptd_ext.label_issues.review.apply import apply_decisions
+
+        return apply_decisions(decisions, self.ids, self.given_labels())
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the table, in the caller's order and with every digit of the probabilities."""

@@ -173,3 +173,32 @@ def test_labels_with_decimals_stay_as_they_are_written(table):
     copied = pandas.read_csv(table.parent / "data-labels" / "cleaned.csv", dtype=str)["side"]
     assert set(copied) == {"1.00", "2.00"}
     assert (copied != given["side"]).any()
+
+
+def test_a_copy_is_cleaned_by_decisions_alone(table, capsys):
+    path = table.with_name("decisions.csv")
+    path.write_text("id,decision,verified_label\n0,corrected,left\n8,wrong,\n9,confirmed,\n")
+    before = pandas.read_csv(table)
+    arguments = ["labels", str(table), "--label", "side", "--apply", str(path)]
+    main(arguments)
+    out = table.with_name("data-cleaned")
+    assert sorted(each.name for each in out.iterdir()) == ["changes.csv", "cleaned.csv"]
+    cleaned = pandas.read_csv(out / "cleaned.csv")
+    assert cleaned["side"][0] == "left" != before["side"][0]
+    changed = before.assign(side=before["side"].where(before.index != 0, "left"))
+    pandas.testing.assert_frame_equal(cleaned, changed.drop(8).reset_index(drop=True))
+    assert "1 labels corrected, 1 rows left out" in capsys.readouterr().out
+    changes = pandas.read_csv(out / "changes.csv")
+    assert changes[["row", "change"]].to_numpy().tolist() == [[0, "corrected"], [8, "left out"]]
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert "nothing is overwritten" in capsys.readouterr().err
+
+
+def test_decisions_on_other_labels_are_rejected(table, capsys):
+    path = table.with_name("decisions.csv")
+    path.write_text("id,given_label,decision,verified_label\n1,right,corrected,left\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["labels", str(table), "--label", "side", "--apply", str(path)])
+    assert "given_label in line 2 of" in capsys.readouterr().err
+    assert not table.with_name("data-cleaned").joinpath("cleaned.csv").exists()

@@ -61,8 +61,8 @@ ELSEWHERE = {
         "plot_transition",
     ],
     "label_issues": [
-        *("Answer", "Audit", "Decision", "Decisions", "Evaluation", "Interval", "NoiseRate"),
-        "read_decisions",
+        *("Answer", "Audit", "CleanedLabels", "Decision", "Decisions", "Evaluation", "Interval"),
+        *("NoiseRate", "read_decisions", "undo"),
     ],
     "engine": [
         "FittedModel",
