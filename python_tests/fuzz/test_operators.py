@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import ptd_ext
-from ptd_ext.ops import reference
+from ptd_ext.ops import functional, reference
 
 
 @cases(150)
@@ -73,7 +73,7 @@ def check_posterior(case, around, which):
 
     def fused(case: Case) -> Tensor:
         with surroundings(around):
-            return of(ptd_ext)(case)
+            return of(functional)(case)
 
     check(case, fused, of(reference))
 

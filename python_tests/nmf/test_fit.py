@@ -29,7 +29,7 @@ def test_going_too_far_is_taken_back(monkeypatch):
         _nmf_fit, "weight_sweep", lambda *a, **k: sweeps.append(a[1].clone()) or sweep(*a, **k)
     )
     monkeypatch.setattr(_nmf_fit, "_FIRST_MOMENTUM", 8.0)
-    monkeypatch.setattr(_nmf_fit, "_MOST_MOMENTUM", 20.0)
+    monkeypatch.setattr(_nmf_fit, "_MAX_MOMENTUM", 20.0)
     options = {"max_iter": 15, "tol": 0, "random_state": 0}
     nmf = SimplexNMF(6, n_init=3, **options)
     weights = nmf.fit_transform(x)

@@ -8,7 +8,7 @@ from cases import Inputs, assert_same, each_device, make_inputs
 from random_numbers import new_generator
 
 import ptd_ext
-from ptd_ext.ops import reference
+from ptd_ext.ops import functional, reference
 
 # Few classes are summed in registers, more in tiles or, with many samples, by sign tables.
 SIZES = [(13, 5, 3), (13, 20, 4), (7, 40, 4), (13, 40, 4), (300, 40, 33)]
@@ -52,7 +52,7 @@ def test_entries_exactly_at_zero(operator, size, dtype, device):
     with torch.no_grad():
         entries = reference.transition_matrix(inputs.weights, inputs.parts) + inputs.slack
         assert ((entries == 0).sum((1, 2)) > 0).sum() > len(entries) / 2
-    assert_same(lambda i: operator(ptd_ext, i), lambda i: operator(reference, i), inputs)
+    assert_same(lambda i: operator(functional, i), lambda i: operator(reference, i), inputs)
     names = ("logits", "weights", "parts")
     expected = operator(reference, inputs)
     outer = torch.linspace(-1, 2, expected.numel(), dtype=dtype, device=device).view(expected.shape)
@@ -63,7 +63,7 @@ def test_entries_exactly_at_zero(operator, size, dtype, device):
             fixed = inputs.map(
                 lambda t, leaves=leaves: t if any(t is k for k in leaves) else t.data
             )
-            found = torch.autograd.grad(operator(ptd_ext, fixed), leaves, outer)[0]
+            found = torch.autograd.grad(operator(functional, fixed), leaves, outer)[0]
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -114,7 +114,7 @@ def test_weights_off_the_simplex(operator, size, weight_sum, share, device):
         inputs.weights.mul_(weight_sum)
         bound = inputs.parts.amin(0) if weight_sum < 1 else inputs.parts.amax(0)
         inputs.slack[:, ::2] = -share * bound[:, ::2]
-    assert_same(lambda i: operator(ptd_ext, i), lambda i: operator(reference, i), inputs)
+    assert_same(lambda i: operator(functional, i), lambda i: operator(reference, i), inputs)
 
 
 @each_device
@@ -127,7 +127,7 @@ def test_negative_weights(operator, size, device):
         inputs.weights[::2, 0] -= 0.5
         inputs.weights[::2, 1] += 0.5
         inputs.slack[:, ::2] = -1.02 * inputs.parts.amax(0)[:, ::2]
-    assert_same(lambda i: operator(ptd_ext, i), lambda i: operator(reference, i), inputs)
+    assert_same(lambda i: operator(functional, i), lambda i: operator(reference, i), inputs)
 
 
 @each_device
@@ -140,4 +140,4 @@ def test_gradients_of_logits_through_rows_without_mass(size, gap, device):
         inputs.slack[2] = -2.0
         inputs.logits[:, 2] += gap
     operator = OPERATORS["noisy_posterior"]
-    assert_same(lambda i: operator(ptd_ext, i), lambda i: operator(reference, i), inputs)
+    assert_same(lambda i: operator(functional, i), lambda i: operator(reference, i), inputs)

@@ -67,7 +67,7 @@ def part_sources():
     anchors = ptd_ext.find_anchors(pred_probs)
     fitted = ptd_ext.fit_part_transitions(weights, pred_probs, anchors)
     learned = ptd_ext.fit_learned_parts(
-        features, pred_probs, labels, n_parts=6, max_epochs=2, held_out=labels < 5
+        features, pred_probs, labels, n_parts=6, max_epochs=2, validation_mask=labels < 5
     )
     counts = ptd_ext.TransitionEM(labels, 0.3)
     return {

@@ -20,7 +20,7 @@ def context(*networks, select="likelihood", observer=None):
     return SimpleNamespace(
         data=SimpleNamespace(validation_labels=torch.tensor([0, 1])),
         observer=observer or Observer(),
-        outputs=SimpleNamespace(transition=None),
+        outputs=SimpleNamespace(estimate=None),
         networks=networks,
         predict=lambda network, rows: SimpleNamespace(logits=LOGITS[network]),
         settings=SimpleNamespace(select=select),

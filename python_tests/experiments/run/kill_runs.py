@@ -68,7 +68,7 @@ COMMANDS = {
         *("--seeds", 1, "--jobs", 2, *FLAGS, "--device", "cpu"),
     ],
     "labels": [
-        *("labels", "rows.csv", "--label", "kind", "--relabel", "--quiet"),
+        *("labels", "rows.csv", "--label", "kind", "--relabel", "--no-progress"),
         *("--network", "linear", "--method", "EM-F"),
     ],
 }

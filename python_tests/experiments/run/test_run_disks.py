@@ -196,7 +196,7 @@ def test_results_that_cannot_be_written(clusters, small_disk, read_only, capsys)
     """A command that had no room for its report is repeated once there is some."""
     pytest.importorskip("sklearn")
     out, quick = small_disk / "labels", ["--network", "linear", "--method", "EM-F", "--epochs", "1"]
-    command = ["labels", str(clusters), *quick, "--quiet", "--out"]
+    command = ["labels", str(clusters), *quick, "--no-progress", "--out"]
     filler = fill(small_disk, leave=40_000)
     with pytest.raises(SystemExit, match="2"):
         main([*command, str(out)])
