@@ -29,8 +29,8 @@ def names(folder: Path) -> dict[str, Any]:
     texts = [f"{('cat meows', 'dog barks', 'cow moos')[c]} {'a b c d'[n % 7]}" for n, c in
              enumerate(labels.tolist())]  # fmt: skip
     y = np.array(["cat", "dog", "cow"])[noise.noisy_labels.numpy()]
-    corrections = pd.DataFrame({"id": [3, 5], "corrected_label": ["cat", "dog"]})
-    corrections.to_csv(folder / "corrections.csv", index=False)
+    decisions = {"id": [3, 5], "given_label": y[[3, 5]], "decision": ["wrong", "unsure"]}
+    pd.DataFrame(decisions).to_csv(folder / "decisions.csv", index=False)
     np.save(folder / "features.npy", features.numpy())
     np.save(folder / "pred_probs.npy", pred_probs.numpy())
     X = features.double().numpy()  # noqa: N806
