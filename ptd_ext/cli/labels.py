@@ -102,6 +102,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--ignore", nargs="+", default=[], metavar="COLUMN", help="columns not to learn from")
     add("--image-size", type=int, metavar="N", help="image side in pixels (default: 32)")
     add("--out", type=Path, metavar="FOLDER", help="folder of the results (default: DATA-labels)")
+    add(
+        "--max-samples",
+        type=int,
+        default=500,
+        metavar="N",
+        help="maximum number of rows on the page (default: 500)",
+    )
     cleaned = parser.add_mutually_exclusive_group()
     cleaned.add_argument(
         "--drop",
@@ -161,6 +168,8 @@ def _run(arguments: argparse.Namespace) -> None:
     check_folds(arguments.cross_fit)
     if arguments.image_size is not None and not 1 <= arguments.image_size <= MAX_SIZE:
         raise ValueError(f"--image-size must be from 1 to {MAX_SIZE}; got {arguments.image_size}.")
+    if arguments.max_samples < 0:
+        raise ValueError(f"--max-samples must be at least 0; got {arguments.max_samples}.")
     with results_folder(out, arguments.data):
         data = _read(arguments)
         found = find_label_issues(
@@ -237,7 +246,12 @@ def _write(data: UserData, found: LabelIssues, out: Path, arguments: argparse.Na
         data.write_copy(out / copy, keep, labels)
         written.append(copy)
     sample = None if data.shown is None else show_rows(data.shown)
-    found.report(out / REPORT, title=f"Labels of {data.path.name}", sample=sample)
+    found.report(
+        out / REPORT,
+        title=f"Labels of {data.path.name}",
+        sample=sample,
+        max_samples=arguments.max_samples,
+    )
     found.to_csv(out / TABLE)  # written last: it marks the results as complete
     print(f"written to {out}: {', '.join(written)}")
 

@@ -8,16 +8,19 @@ any other folder that is not empty is left as it is.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ptd_ext.label_issues.report.pictures import pictures_folder
 from ptd_ext.utils.atomic_files import is_leftover
 from ptd_ext.utils.claimed_folders import LOCK, claim
 
 TABLE = "labels.csv"
 REPORT = "report.html"
 CHANGES = "changes.csv"
+_PICTURES = pictures_folder(Path(REPORT)).name
 _CLEANED = ("cleaned.csv", "cleaned.tsv", "cleaned.parquet", "cleaned.npz")
 
 
@@ -32,6 +35,7 @@ def remove_unfinished(out: Path) -> None:
     """Remove results that a killed command has left in a folder which this process holds."""
     for name in (REPORT, *_CLEANED):
         (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / _PICTURES, ignore_errors=True)
 
 
 @contextmanager
@@ -68,7 +72,12 @@ def _check(out: Path) -> None:
             f"{out} holds results already; nothing is overwritten. Give another --out, or remove "
             "it."
         )
-    others = {name for name in names if not is_leftover(name)} - {LOCK, REPORT, *_CLEANED}
+    others = {name for name in names if not is_leftover(name)} - {
+        LOCK,
+        REPORT,
+        _PICTURES,
+        *_CLEANED,
+    }
     if names and (others or LOCK not in names):
         raise FileExistsError(
             f"{out} exists and is not empty; nothing is overwritten. Give another --out."

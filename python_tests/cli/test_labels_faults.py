@@ -38,6 +38,7 @@ def untrained(monkeypatch):
         (["--device", "nope"], "--device must be auto, cpu, cuda or cuda:1; got 'nope'"),
         (["--device", "meta"], "--device is meta, which this torch cannot use"),
         (["--image-size", 1_000_000], "--image-size must be from 1 to 1024; got 1000000"),
+        (["--max-samples", -1], "--max-samples must be at least 0; got -1"),
         (["--image-size", 0], "--image-size must be from 1 to 1024; got 0"),
         (["--seed", 2**70], f"--seed must be an integer from 0 to {2**63 - 2**10}; got"),
         (["--seed", -1], "--seed must be an integer from 0"),

@@ -25,6 +25,8 @@ def test_the_folder_of_a_killed_command_is_taken_over(table, tmp_path):
     broken.mkdir()
     for name in (".lock", "report.html", "cleaned.tsv", ".report.html.abcd1234.part"):
         (broken / name).write_text("left")
+    (broken / "report_pictures").mkdir()
+    (broken / "report_pictures" / "one.png").write_text("left")
     labels(table, "--label", "side", "--out", broken)
     assert sorted(os.listdir(broken)) == ["labels.csv", "report.html"]
     for name in ("labels.csv", "report.html"):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptd_ext.label_issues.report.pictures import Pictures
 from ptd_ext.label_issues.report.sample import Sample
-from ptd_ext.utils.png import data_url, png_size
+from ptd_ext.utils.png import png_size
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.findings import LabelIssues
 
-_MAX_PICTURE_BYTES = 24 << 20  # all pictures together
 _SMALL_PICTURE = 64  # pixels on either side
 _MAX_TEXTS = 20 << 20  # characters of all texts together
 _MIN_TEXT, _MAX_TEXT = 500, 20_000  # characters of one text
@@ -61,6 +61,7 @@ def make_gallery(
     names: Sequence[str],
     show: Callable[[int], Sample] | None,
     max_samples: int,
+    pictures: Pictures,
 ) -> Gallery:
     """Show flagged samples, then others for which another label is likelier, up to `max_samples`.
 
@@ -73,7 +74,7 @@ def make_gallery(
     )
     all_ids = found.id_strings()
     ids = [all_ids[row] for row in rows.tolist()]
-    contents, columns = _contents(show, rows.tolist())
+    contents, columns = _contents(show, rows.tolist(), pictures)
     flags, quality = found.is_label_issue[rows], found.label_quality[rows]
     payload = {
         "digest": _digest(names, ids, given, suggested),
@@ -142,30 +143,28 @@ def _ranking(posterior: NDArray[np.floating[Any]]) -> list[list[tuple[int, float
 
 
 def _contents(
-    show: Callable[[int], Sample] | None, rows: Sequence[int]
+    show: Callable[[int], Sample] | None, rows: Sequence[int], pictures: Pictures
 ) -> tuple[list[dict[str, Any]], list[list[str]]]:
     """What the page shows of each row, and the distinct lists of column names."""
     contents: list[dict[str, Any]] = []
     if show is None:
         return [{} for _ in rows], []
     columns: dict[tuple[str, ...], int] = {}
-    room = _MAX_PICTURE_BYTES
     text_limit = min(_MAX_TEXT, max(_MIN_TEXT, _MAX_TEXTS // max(len(rows), 1)))
     for row in rows:
-        content = _content(show(row), room, text_limit, columns)
-        room -= len(content.get("picture", ""))
-        contents.append(content)
+        sample = show(row)
+        if sample.png is None:
+            contents.append(_content(sample, text_limit, columns))
+        else:
+            contents.append({"small": int(max(png_size(sample.png)) <= _SMALL_PICTURE)})
+            pictures.add(contents[-1], sample.png)
+    pictures.finish()
     return contents, [list(each) for each in columns]
 
 
 def _content(
-    sample: Sample, room: int, text_limit: int, columns: dict[tuple[str, ...], int]
+    sample: Sample, text_limit: int, columns: dict[tuple[str, ...], int]
 ) -> dict[str, Any]:
-    if sample.png is not None:
-        picture = data_url(sample.png)
-        if len(picture) > room:
-            return {"omitted": "This picture is omitted to limit the size of the page."}
-        return {"picture": picture, "small": int(max(png_size(sample.png)) <= _SMALL_PICTURE)}
     if sample.text is not None:
         more = len(sample.text) - text_limit
         note = {"omitted": f"{more:,} more characters are omitted."} if more > 0 else {}

@@ -15,6 +15,7 @@ import numpy as np
 from ptd_ext.label_issues.report.figures import curve
 from ptd_ext.label_issues.report.gallery import make_gallery
 from ptd_ext.label_issues.report.matrices import show_parts, show_transition
+from ptd_ext.label_issues.report.pictures import Pictures
 from ptd_ext.label_issues.report.sample import Sample
 from ptd_ext.utils.atomic_files import atomic_file
 
@@ -45,21 +46,27 @@ def write_report(
     otherwise unchanged, so that the file can be joined with the data by id. A spreadsheet may take
     a leading `=`, `+`, `-` or `@` for a formula; if an id or label has one, the page warns of it.
 
-    The arguments are those of :meth:`ptd_ext.LabelIssues.report`. Pictures take at most 24 MB; the
-    page names those that are omitted.
+    The arguments are those of :meth:`ptd_ext.LabelIssues.report`. Pictures of more than 50 MB in
+    all are written to a folder beside the page, with a warning.
     """
     if max_samples < 0:
         raise ValueError(f"max_samples must be at least 0; got {max_samples}.")
-    page = _render(found, title, sample or found.sample, max_samples)
     path = Path(path)
+    pictures = Pictures(path)
+    page = _render(found, title, sample or found.sample, max_samples, pictures)
     # A string of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
     with atomic_file(path) as temporary:
         Path(temporary).write_bytes(page.encode("utf-8", errors="replace"))
+    pictures.remove_others()
     return path
 
 
 def _render(
-    found: LabelIssues, title: str, sample: Callable[[int], Sample] | None, max_samples: int
+    found: LabelIssues,
+    title: str,
+    sample: Callable[[int], Sample] | None,
+    max_samples: int,
+    pictures: Pictures,
 ) -> str:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -81,7 +88,7 @@ def _render(
     scripts = [_asset(f"{name}.js") for name in _SCRIPTS]
     style = "".join(_asset(f"{name}.css") for name in _STYLES)
     names = [str(label) for label in found.classes.tolist()]
-    gallery = make_gallery(found, names, sample, max_samples)
+    gallery = make_gallery(found, names, sample, max_samples, pictures)
     curves = [curve(name, values) for name, values in found.curves.items()]
     given, rates = found.class_indices(found.given_label), found.noise_rate.by_class
     labels, flagged = (

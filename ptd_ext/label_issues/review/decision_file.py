@@ -13,6 +13,7 @@ from ptd_ext.label_issues.review.decisions import COLUMNS, Answer
 from ptd_ext.utils.bounded_files import MAX_BYTES, check_size, shortened
 from ptd_ext.utils.csv_files import check_csv_string, write_csv
 
+_NEEDED = frozenset({"id", "decision"})
 _MAX_VALUE = 10_000  # characters
 _ANSWERS = frozenset(answer.value for answer in Answer)
 _ID, _ANSWER, _REVIEWER, _TIME = (
@@ -80,18 +81,21 @@ class DecisionFile:
             check_size(stamp[1], self.path, MAX_BYTES)
             with self.path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
                 lines = csv.reader(file)
-                if tuple(next(lines, ())) != COLUMNS:
+                header = next(lines, [])
+                if not _NEEDED <= set(header) <= set(COLUMNS):
                     raise ValueError(
                         f"{self.path} must have the columns {', '.join(COLUMNS)}. Rename the file, "
                         "and import it on the page."
                     )
                 for cells in filter(None, lines):
-                    if len(cells) != len(COLUMNS):
+                    if len(cells) != len(header):
                         raise ValueError(
-                            f"Line {lines.line_num} of {self.path} must have {len(COLUMNS)} cells; "
+                            f"Line {lines.line_num} of {self.path} must have {len(header)} cells; "
                             f"got {len(cells)}."
                         )
-                    entries[cells[_ID], cells[_REVIEWER]] = tuple(cells)
+                    found = dict(zip(header, cells, strict=True))
+                    entry = tuple(found.get(name, "") for name in COLUMNS)
+                    entries[entry[_ID], entry[_REVIEWER]] = entry
         self._entries, self._stamp = entries, stamp
 
 

@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from ptd_ext.label_issues.report.pictures import pictures_folder
 from ptd_ext.label_issues.review.decision_file import DecisionFile
 
 DECISIONS = "decisions.csv"
@@ -83,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         name = self._name()
         if name is None:
             return
-        pictures = f"{self.server.page.stem}_pictures"
+        pictures = pictures_folder(self.server.page).name
         if name == "":
             self._send_file(self.server.page, "text/html; charset=utf-8")
         elif name == "decisions":

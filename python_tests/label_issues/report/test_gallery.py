@@ -1,6 +1,7 @@
 """Which samples the gallery shows, in which order, and how much of each."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ from label_issues.report.report_cases import NAMES, findings
 
 from ptd_ext.label_issues.report import gallery
 from ptd_ext.label_issues.report.gallery import clear_errors, make_gallery, sampling_keys
+from ptd_ext.label_issues.report.pictures import Pictures
 from ptd_ext.label_issues.report.sample import Sample
 from ptd_ext.utils.png import heat_picture
 
 
 def made(found, show=None, max_samples=500):
-    return make_gallery(found, [str(label) for label in found.classes], show, max_samples)
+    names, pictures = [str(label) for label in found.classes], Pictures(Path("page.html"))
+    return make_gallery(found, names, show, max_samples, pictures)
 
 
 def numbers(shown):
@@ -85,12 +88,6 @@ def test_contents_are_limited(monkeypatch):
         assert contents(shown)[0].get("omitted") == note
         assert shown.payload["columns"] == [[f"c{i}" for i in range(50)]]
         assert contents(shown)[0]["values"] == ["y" * 199 + "…"] * 50
-    png = heat_picture(np.zeros((8, 8)))
-    size = len(gallery.data_url(png))
-    monkeypatch.setattr(gallery, "_MAX_PICTURE_BYTES", 3 * size)
-    shown = contents(made(findings(12), lambda index: Sample(png=png)))
-    assert ["picture" in content for content in shown] == [True] * 3 + [False] * 9
-    assert shown[3] == {"omitted": "This picture is omitted to limit the size of the page."}
 
 
 def test_rows_with_other_columns_name_theirs():

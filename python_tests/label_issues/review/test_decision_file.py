@@ -13,7 +13,7 @@ from ptd_ext.label_issues.review.decisions import COLUMNS
 
 
 def entry(id="1", decision="corrected", label="dog", reviewer="Ann", at="2026-01-01", note=""):
-    values = (id, "cat", decision, label, reviewer, at, note)
+    values = (id, "cat", decision, label, reviewer, at, note, "")
     return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -47,6 +47,16 @@ def test_bytes_of_file_names_are_kept(path):
     name = os.fsdecode(b"\xff\xc3(\xe9.png")
     DecisionFile(path).change([entry(name)], [])
     assert DecisionFile(path).entries()[0]["id"] == name
+
+
+def test_a_file_with_fewer_columns_is_continued(path):
+    path.write_text("decision,id\nnone,7\n")
+    file = DecisionFile(path)
+    file.change([entry()], [])
+    assert [(each["id"], each["decision"]) for each in file.entries()] == [
+        ("7", "none"),
+        ("1", "corrected"),
+    ]
 
 
 def test_a_change_by_another_program_is_kept(path):
@@ -86,8 +96,9 @@ def test_what_is_not_a_decision_changes_nothing(path, entries, removed, message)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,decision\n1,none\n", "must have the columns id, given_label"),
-        (",".join(COLUMNS) + "\n1,none\n", "Line 2 of .* must have 7 cells; got 2"),
+        ("id,label\n1,none\n", "must have the columns id, given_label"),
+        ("id,decision,other\n1,none,2\n", "must have the columns id, given_label"),
+        (",".join(COLUMNS) + "\n1,none\n", "Line 2 of .* must have 8 cells; got 2"),
     ],
 )
 def test_another_file_is_not_overwritten(path, content, message):

@@ -1,7 +1,7 @@
 // The decisions about the rows: of each reviewer the last one about each id, with undo, merging and
 // conflicts as in ptd_ext/label_issues/review/decisions.py.
 "use strict";
-const COLUMNS = ["id", "given_label", "decision", "verified_label", "reviewer", "time", "note"];
+const COLUMNS = ["id", "given_label", "decision", "verified_label", "reviewer", "time", "note", "audit"];
 
 class Decisions {
   // `saveRow(id, entries, removed)` is called after every change of a row, with all its entries and

@@ -27,7 +27,7 @@
     const again = !alone && own?.decision === decision && own.verified_label === label;
     const entry = {
       id, given_label: data.classes[data.given[position]], decision, verified_label: label, reviewer,
-      time: new Date().toISOString(), note,
+      time: new Date().toISOString(), note, audit: data.audit ?? "",
     };
     decisions.set(id, again ? null : entry, reviewer, alone);
     if (!again) notes.delete(id);
