@@ -2,18 +2,23 @@
 
 import argparse
 import importlib
+import shlex
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
 
+from ptd_ext.utils.command_parser import CommandParser
 from ptd_ext.utils.extras import optional_packages
 
 DESCRIPTION = "Learning from labels that are wrong in ways that depend on the instance."
 EXAMPLES = """\
 examples:
   ptd-ext labels data.csv --label species    find wrong labels and suggest the right ones
+  ptd-ext labels photos/                     the same for a folder of images for each class
   ptd-ext review data-labels                 review them, with decisions written to disk
+  ptd-ext train data.csv --label species     train on your data
   ptd-ext train             PTD and cross entropy on noisy digits, in a few seconds
-  ptd-ext train --help      all settings, data sets and methods
   ptd-ext compare --methods CE Forward PTD-F --seeds 3
   ptd-ext reproduce fashion_mnist --seeds 5 --rates 10 20 30 40 50 --preset fast
   ptd-ext noise --dataset fashion_mnist --rate 0.3 --out noise.safetensors
@@ -37,16 +42,17 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command that the first argument names; print the help if there is none."""
-    parser = argparse.ArgumentParser(
-        prog="ptd-ext",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = CommandParser(prog="ptd-ext", description=DESCRIPTION, epilog=EXAMPLES)
+    # The parsers of the commands themselves are in their modules.
+    commands = parser.add_subparsers(
+        dest="command", metavar="command", parser_class=argparse.ArgumentParser
     )
-    commands = parser.add_subparsers(dest="command", metavar="command")
     for name, (_, text) in COMMANDS.items():
         commands.add_parser(name, add_help=False, help=text)
-    arguments, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        parser.error(_nearest_command(argv))
+    arguments, rest = parser.parse_known_args(argv)
     if arguments.command is None:
         parser.print_help()
         return
@@ -56,3 +62,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         parser.exit(2, f"{error}\n")
     command.main(rest)
+
+
+def _nearest_command(argv: Sequence[str]) -> str:
+    """The error message for a command that does not exist."""
+    first, *rest = argv
+    if Path(first).exists():
+        return (
+            f"the first argument must be a command; {first!r} is a file or folder. Did you mean "
+            f"`{shlex.join(['ptd-ext', 'labels', *argv])}`?"
+        )
+    message = f"the command must be one of {', '.join(COMMANDS)}; got {first!r}."
+    for near in get_close_matches(first, COMMANDS, 1):
+        message += f" Did you mean `{shlex.join(['ptd-ext', near, *rest])}`?"
+    return message

@@ -12,13 +12,14 @@ from ptd_ext.cli.errors import report_errors
 from ptd_ext.engine.methods.registry import stages_of
 from ptd_ext.engine.training.placement import Placement
 from ptd_ext.experiments.datasets.problem import load_problem
-from ptd_ext.experiments.flags import add_flags, flags_given
+from ptd_ext.experiments.flags import COMMON, add_flags, flags_given
 from ptd_ext.experiments.presets import resolve
 from ptd_ext.experiments.reproduce.statistics import summarise
 from ptd_ext.experiments.run.candidates import candidate_settings
 from ptd_ext.experiments.run.experiment import train
 from ptd_ext.experiments.run.experiment_folder import result_name
 from ptd_ext.experiments.toml import read_config
+from ptd_ext.utils.command_parser import CommandParser
 
 DESCRIPTION = """\
 Train several methods on the same noisy data and print their accuracy on clean test data, as mean ±
@@ -38,12 +39,12 @@ shows the published numbers beside the results."""
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Train the methods and print the table."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="ptd-ext compare",
         usage="ptd-ext compare [options]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        common=("methods", "seeds", "config", "out", "data", *COMMON),
     )
     add = parser.add_argument
     methods = ["CE", "Forward", "Forward-band", "PTD-F"]

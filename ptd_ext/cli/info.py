@@ -1,6 +1,5 @@
 """Print how ptd_ext was built, what it runs on and what can be used here: `ptd-ext info`."""
 
-import argparse
 import json
 import platform
 import textwrap
@@ -15,6 +14,7 @@ from ptd_ext.engine.networks import NETWORKS
 from ptd_ext.experiments.datasets import DATA_SETS
 from ptd_ext.noise.kinds import KINDS, NoiseKind
 from ptd_ext.transition.estimators import ESTIMATORS
+from ptd_ext.utils.command_parser import CommandParser
 from ptd_ext.utils.extras import OPTIONAL
 
 _WIDTH, _INDENT = 100, 14
@@ -108,7 +108,7 @@ def _describe_cuda_build(build: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the report, as text or as JSON."""
-    parser = argparse.ArgumentParser(prog="ptd-ext info", description=__doc__)
+    parser = CommandParser(prog="ptd-ext info", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
     arguments = parser.parse_args(argv)
     info = collect()

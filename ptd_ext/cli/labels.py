@@ -33,6 +33,7 @@ from ptd_ext.label_issues.find import find_label_issues
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.review.apply import apply_decisions
 from ptd_ext.label_issues.samples import show_rows
+from ptd_ext.utils.command_parser import CommandParser
 
 DESCRIPTION = """\
 Judge every label of a table, an .npz file or a folder of images: how likely it is right, and what
@@ -77,6 +78,11 @@ _DEFAULTS = {
     "feature_extractor": (None, "none"),
     "device": (None, "a GPU if there is one"),
 }
+# The options that people use, which the short help shows.
+_COMMON = (
+    *("label", "text", "columns", "ignore", "image_size"),
+    *("out", "drop", "relabel", "device", "verbose"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -88,14 +94,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="ptd-ext labels",
+        usage="ptd-ext labels DATA [options]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        common=_COMMON,
     )
     add = parser.add_argument
-    add("data", type=Path, help=".csv, .tsv, .parquet, .npz or .npy file, or a folder of images")
+    kinds = ".csv, .tsv, .parquet, .npz or .npy file, or a folder of images"
+    add("data", type=Path, metavar="DATA", help=kinds)
     add("--label", metavar="COLUMN", help="column of the labels, or their .npy file")
     add("--text", metavar="COLUMN", help="text column to learn from, instead of all others")
     add("--columns", nargs="+", default=[], metavar="COLUMN", help="columns to learn from")

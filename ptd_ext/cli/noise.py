@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ptd_ext.experiments.settings import ExperimentSettings
 from ptd_ext.experiments.toml import read_config
 from ptd_ext.noise.kinds import KINDS
 from ptd_ext.noise.labels import LabelNoise
+from ptd_ext.utils.command_parser import CommandParser
 
 DESCRIPTION = """\
 Make noisy labels for a data set and write them to a safetensors file, with the distributions from
@@ -29,12 +29,11 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Make the noise, write it and print a summary."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="ptd-ext noise",
         usage="ptd-ext noise --out FILE [options]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings")
     parser.add_argument(

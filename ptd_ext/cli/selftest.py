@@ -7,7 +7,6 @@ The output is a report to paste into an issue; the exit code is 1 if anything fa
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from ptd_ext.cli import info
 from ptd_ext.ops import devices, functional, reference
+from ptd_ext.utils.command_parser import CommandParser
 
 SANITIZER = "compute-sanitizer python -m ptd_ext selftest --no-timing"
 
@@ -272,7 +272,7 @@ def sanitizer_hint(device: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the report."""
-    parser = argparse.ArgumentParser(prog="ptd-ext selftest", description=__doc__.split("\n")[0])
+    parser = CommandParser(prog="ptd-ext selftest", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--device", choices=("cpu", "cuda"), help="device to test (default: the GPU, if any)"
     )

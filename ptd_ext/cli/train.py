@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ptd_ext.cli.errors import report_errors
-from ptd_ext.engine.methods.registry import listing, stages_of
+from ptd_ext.engine.methods.registry import METHODS, listing, stages_of
 from ptd_ext.engine.training.placement import Placement
 from ptd_ext.experiments.datasets.problem import load_problem
-from ptd_ext.experiments.flags import add_flags, flags_given
+from ptd_ext.experiments.datasets.registry import DATA_SETS
+from ptd_ext.experiments.flags import COMMON, add_flags, flags_given
 from ptd_ext.experiments.presets import resolve
 from ptd_ext.experiments.run.candidates import candidate_settings
 from ptd_ext.experiments.run.experiment import train
@@ -21,6 +22,7 @@ from ptd_ext.experiments.run.experiment_folder import new_folder, result_name
 from ptd_ext.experiments.run.trained_run import REPORT, RESULT, SETTINGS
 from ptd_ext.experiments.toml import read_config, write_config
 from ptd_ext.utils.claimed_folders import claim
+from ptd_ext.utils.command_parser import CommandParser
 
 DEFAULT = Path(__file__).parent.parent / "experiments" / "default.toml"
 GIVEN = "given.toml"
@@ -28,18 +30,19 @@ GIVEN = "given.toml"
 DESCRIPTION = """\
 Train a classifier on labels, some of which are wrong.
 
+DATA is a table, an .npz file or a folder of images, or the folder with the files of a --dataset.
 Without arguments, PTD-L and cross entropy are trained on scikit-learn's digits, with 40 % of the
 labels wrong in ways that depend on the image. This takes some seconds on a CPU."""
 
 EXAMPLES = """\
 examples:
   ptd-ext train
+  ptd-ext train my.csv --label species --against CE
   ptd-ext train --dataset fashion_mnist --rate 0.5 --method PTD-F
-  ptd-ext train --dataset cifar10 --data ~/data --preset paper --method PTD-R-V --amp float16
-  ptd-ext train --data my.csv --label species --against CE       your data, see the docs
+  ptd-ext train ~/data --dataset cifar10 --preset paper --method PTD-R-V --amp float16
   ptd-ext train --config run.toml --out runs/mine       everything a flag sets, in a TOML file
   ptd-ext train --config runs/mine/settings.toml --out runs/mine --resume
-  torchrun --nproc-per-node=2 -m ptd_ext train --dataset mnist --data ~/data
+  torchrun --nproc-per-node=2 -m ptd_ext train ~/data --dataset mnist
 
 A setting is taken from the flags, else from --config, else from the method, the preset and the data
 set (in this order), else from its default. The epoch is selected on validation data; test data are
@@ -61,16 +64,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(listing())
         return
     with report_errors(parser, lambda: f"ptd-ext train --out {arguments.out} --resume"):
+        if arguments.path is not None:
+            _set_data(arguments)
         _train(arguments)
 
 
-def parser_of_train() -> argparse.ArgumentParser:
+def parser_of_train() -> CommandParser:
     """Make the parser, with a flag for every setting."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="ptd-ext train",
+        usage="ptd-ext train [DATA] [options]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        common=("config", "out", "resume", "list", *COMMON),
+    )
+    parser.add_argument(
+        "path", nargs="?", metavar="DATA", help="file or folder of the data, as --data"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings")
     parser.add_argument(
@@ -82,6 +91,21 @@ def parser_of_train() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="list the methods and exit")
     add_flags(parser)
     return parser
+
+
+def _set_data(arguments: argparse.Namespace) -> None:
+    """Take DATA as --data, unless it is a name that belongs to another flag."""
+    path = arguments.path
+    if getattr(arguments, "data", path) != path:
+        raise ValueError(f"DATA and --data must not be given together; got {path!r}.")
+    if not Path(path).exists():
+        for flag, names in (("dataset", DATA_SETS), ("method", METHODS)):
+            if path in names:
+                raise ValueError(
+                    f"DATA must be a file or folder; {path!r} is the name of a {flag}. Did you "
+                    f"mean `ptd-ext train --{flag} {path}`?"
+                )
+    arguments.data = path
 
 
 def _train(arguments: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from ptd_ext.data.arrays import read_array_pair, read_arrays
@@ -21,7 +22,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     if path.is_dir():
         return "image_folder"
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is neither a file nor a folder.")
+        raise FileNotFoundError(f"{path} is neither a file nor a folder.{_nearest(path)}")
     ending = path.suffix.lower()
     if ending in (".npz", ".npy"):
         return "npz"
@@ -30,6 +31,13 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     raise ValueError(
         f"{path} must be a folder of images or end in .csv, .tsv, .parquet, .npz or .npy."
     )
+
+
+def _nearest(path: Path) -> str:
+    """A question that names the most similar entry of its folder, if there is one."""
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    found = get_close_matches(path.name, names, 1)
+    return f" Did you mean {path.with_name(found[0])}?" if found else ""
 
 
 def read_data(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,9 @@ def _matches_labels(column: Any, labels: Any, n_classes: int) -> bool:
 def _position(path: Path, columns: list[str], name: str) -> int:
     """The position of the one column with this name."""
     if name not in columns:
-        raise ValueError(f"{path} has no column {name!r}; it has {_listed(columns)}.")
+        near = get_close_matches(name, columns, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{path} has no column {name!r}; it has {_listed(columns)}.{hint}")
     if columns.count(name) > 1:
         raise ValueError(
             f"{path} has {columns.count(name)} columns named {name!r}. Give each column a "

@@ -11,6 +11,12 @@ from ptd_ext.engine.settings.settings import SECTIONS
 from ptd_ext.experiments.presets import default_text
 from ptd_ext.experiments.settings import ExperimentSettings
 
+# The settings that people use, which the short help shows.
+COMMON = (
+    *("label", "dataset", "rate", "method", "against"),
+    *("network", "epochs", "seed", "device", "verbose"),
+)
+
 
 def add_flags(
     parser: argparse.ArgumentParser,

@@ -52,7 +52,7 @@ class ExperimentSettings(Settings):
     text_length: int = _data(0, "news: words per message; 0: 1000", minimum=0)
     text_headers: str = _data("", "news: strip, subject or keep header lines")
     label: str = _data(
-        "", "table: column of the labels; rows in a .npy file: the .npy file of their labels"
+        "", "column of the labels of a table; for a .npy file of rows, the .npy file of the labels"
     )
     text: str = _data("", "table: text column to learn from, instead of all others")
     columns: tuple[str, ...] = _data(

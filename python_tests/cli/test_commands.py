@@ -137,7 +137,52 @@ def test_without_arguments_the_help_is_printed(capsys):
         assert f"\n    {command}" in printed
 
 
-def test_an_unknown_command_is_an_error(capsys):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trane", "a b.csv"], "got 'trane'. Did you mean `ptd-ext train 'a b.csv'`?"),
+        (["own.csv", "--label", "kind"], "Did you mean `ptd-ext labels own.csv --label kind`?"),
+        (["zzz"], "the command must be one of labels, train"),
+        (["train", "digits"], "Did you mean `ptd-ext train --dataset digits`?"),
+        (["train", "PTD-F"], "Did you mean `ptd-ext train --method PTD-F`?"),
+        (["train", "own.cvs"], "own.cvs is neither a file nor a folder. Did you mean own.csv?"),
+        (["train", "own.csv", "--data", "x.csv"], "DATA and --data must not be given together"),
+        (["train", "own.csv", "--lable", "kind"], "Did you mean --label?"),
+        (["train", "own.csv", "--label", "kin"], "it has a, kind. Did you mean 'kind'?"),
+        (["labels", "own.cvs", "--label", "kind"], "Did you mean own.csv?"),
+    ],
+)
+def test_a_mistake_gets_the_nearest_right_command(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.csv").write_text("a,kind\n1,x\n2,y\n")
     with pytest.raises(SystemExit, match="2"):
-        main(["trane"])
-    assert "invalid choice: 'trane'" in capsys.readouterr().err
+        main(arguments)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "usage:" not in error
+
+
+def test_train_takes_a_path_and_prints_a_line_for_every_stage(clusters, tmp_path, capsys):
+    given = values(clusters, method="PTD-F")
+    path = given.pop("data")
+    main(["train", str(path), *flags(given), "--out", str(tmp_path / "run")])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if "noisy validation  " in line] == ["warm", "train"]
+    main(["train", str(path), *flags(given), "--verbose", "--out", str(tmp_path / "other")])
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("noisy validation  " in line for line in lines) == 6
+    assert any(line.startswith("anchors: ") for line in lines)
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "labels", "reproduce"])
+def test_the_short_help_fits_a_screen_and_a_half(command, capsys):
+    lengths = []
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit, match="0"):
+            main([command, flag])
+        lengths.append(capsys.readouterr().out.split("examples:")[0].count("\n"))
+    assert lengths[0] <= 55
+    assert lengths[0] < lengths[1]

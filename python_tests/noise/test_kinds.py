@@ -69,7 +69,7 @@ def backwards(monkeypatch):
 @pytest.mark.parametrize("command", ["train", "noise"])
 def test_a_new_kind_is_in_the_help(command, capsys):
     with pytest.raises(SystemExit, match="0"):
-        main([command, "--help"])
+        main([command, "--help-all"])
     assert "backwards" in capsys.readouterr().out
 
 

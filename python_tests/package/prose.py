@@ -84,7 +84,7 @@ def help_of(command: str) -> Iterator[Text]:
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-            main([command, "--help"] if command else ["--help"])
+            main([command, "--help-all"] if command else ["--help-all"])
     finally:
         os.environ.pop("COLUMNS")
         if columns is not None:
@@ -92,7 +92,7 @@ def help_of(command: str) -> Iterator[Text]:
     for number, line in enumerate(out.getvalue().splitlines(), 1):
         text = re.split(r"\s{2,}", line.strip())[-1]
         if text:
-            yield Text("help", f"ptd-ext {command} --help:{number}".replace("  ", " "), text)
+            yield Text("help", f"ptd-ext {command} --help-all:{number}".replace("  ", " "), text)
 
 
 def strings(source: str, name: str) -> Iterator[Text]:

@@ -121,10 +121,10 @@ def test_the_copy_is_what_runs(package):
     [
         (["train", "--list"], ["Dummy a method for shoes"]),
         (
-            ["train", "--help"],
+            ["train", "--help-all"],
             ["shoe_net", "shoes", "worn", "shoe rule", "--shoe-size INT size of a shoe"],
         ),
-        (["reproduce", "--help"], ["Dummy", "shoes", "--shoe-size"]),
+        (["reproduce", "--help-all"], ["Dummy", "shoes", "--shoe-size"]),
         (["info"], ["shoes", "shoe_net", "worn", "shoe rule (needs pred_probs)"]),
     ],
 )

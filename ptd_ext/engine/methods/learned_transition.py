@@ -103,7 +103,7 @@ class EMCounts(Stage):
         outputs.noise_rate = torch.tensor(start.noise_rate, device=context.device)
         outputs.count_base = base.to(context.device)
         context.ranks.from_first([outputs.noise_rate, outputs.count_base])
-        context.log.info(str(start))
+        context.log.detail(str(start))
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The forward loss with the current T, which the counts of the batch then update."""
@@ -172,7 +172,7 @@ class TrainWithLearnedParts(TrainWithTransition):
             random_state=s.seed,
         )
         what = "one matrix kept" if fit.kept_start else f"{len(fit.parts)} parts learned"
-        context.log.info(
+        context.log.detail(
             f"{what}: held-out noisy labels gain {fit.gain:.4f} ± {fit.gain_error:.4f} nats each"
         )
         gate = {f"gate_{name}": tensor for name, tensor in fit.gate.tensors().items()}

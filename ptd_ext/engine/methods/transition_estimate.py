@@ -46,7 +46,7 @@ def estimate_transition(context: StageContext, settings: Settings) -> SampleTran
     fit = fit_part_transitions(weights, pred_probs, anchors, ridge=settings.ridge)
     counts, right = anchors.counts, context.observer.anchor_accuracy(anchors.ids)
     correct = "" if right is None else f", {right:.0%} of them correct"
-    context.log.info(f"anchors: {min(counts)} to {max(counts)} per class{correct}")
+    context.log.detail(f"anchors: {min(counts)} to {max(counts)} per class{correct}")
     parts = fit.parts.to(pred_probs.dtype)
     return SampleTransitions(weights, validation_weights, parts, basis)
 
@@ -62,4 +62,4 @@ def store_estimate(context: StageContext, estimate: SampleTransitions) -> None:
     found = EstimatedTransition(
         parts=estimate.parts, class_prior=prior, n_samples=len(labels), weights=estimate.weights
     )
-    context.log.info(str(found.summary()))
+    context.log.detail(str(found.summary()))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ptd_ext.engine.stage.logger import Log
+from ptd_ext.engine.stage.logger import Log, progress_bar
 
 
 def bar_on_terminals() -> bool | str:
@@ -22,7 +22,7 @@ def check_progress(progress: bool | str) -> None:
 
 def over_folds(folds: Iterable[Any], count: int, progress: bool | str) -> Iterator[Any]:
     """The folds of cross-fitting one by one, with a line for each, or with a bar over all."""
-    bar = _bar(count, "cross-fitting", "fold") if progress == "bar" else None
+    bar = progress_bar(count, "cross-fitting") if progress == "bar" else None
     try:
         for number, fold in enumerate(folds, 1):
             if progress is True:
@@ -36,15 +36,6 @@ def over_folds(folds: Iterable[Any], count: int, progress: bool | str) -> Iterat
             bar.close()
 
 
-def _bar(total: int, title: str, unit: str) -> Any:
-    """A bar that disappears at its end; None without tqdm."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm(total=total, desc=title, unit=unit, leave=False)
-
-
 class TrainingProgress(Log):
     """Shows epochs. The accuracy on a test set is left out, since there is none.
 
@@ -55,25 +46,13 @@ class TrainingProgress(Log):
     def __init__(self, progress: bool | str) -> None:
         check_progress(progress)
         super().__init__(
-            quiet=progress is not True, progress=False, validation="held-out given-label"
+            quiet=progress is not True,
+            verbose=True,
+            progress=False,
+            validation="held-out given-label",
         )
-        self._wanted = progress == "bar"
-        self._bar: Any = None
-
-    def begin(self, title: str, epochs: int) -> None:
-        """Show the bar for so many epochs, if one is wanted and tqdm is installed."""
-        if self._wanted:
-            self._bar = _bar(epochs, f"training {title}", "epoch")
+        self.bar_stream = sys.stderr if progress == "bar" else None
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Move on by an epoch."""
         super().epoch({name: value for name, value in record.items() if name != "test_accuracy"})
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"{record['stage']}, loss {record['loss']:.3f}", False)
-            self._bar.update()
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.close()
-        super().close()

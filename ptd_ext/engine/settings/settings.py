@@ -228,6 +228,7 @@ class Settings:
     warm_up_cache: str = _run("", "folder in which runs share warmed-up networks")
     tensorboard: bool = _run(False, "write TensorBoard event files")
     report: bool = _run(True, "write report.html, a page of the labels that are probably wrong")
+    verbose: bool = _run(False, "print a line for every epoch instead of one for every stage")
     progress: bool = _run(True, "show progress bars where the terminal supports them")
 
     def __post_init__(self) -> None:

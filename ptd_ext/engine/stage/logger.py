@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ class Log:
         self,
         *,
         quiet: bool = False,
+        verbose: bool = False,
         progress: bool = True,
         stream: TextIO | None = None,
         validation: str = "noisy validation",
@@ -26,10 +26,13 @@ class Log:
     ) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.quiet = quiet
+        self.verbose = verbose  # a line for every epoch, otherwise one for every stage
         self.validation, self.test = validation, test  # the names of the splits
         self.path: Path | None = None
         self.records: list[dict[str, Any]] = []  # one for each epoch so far
-        self.bars = progress and not quiet and self.stream.isatty()
+        self.bar_stream = self.stream if progress and not quiet and self.stream.isatty() else None
+        self._bar: Any = None
+        self._network = ""
         self._board: Any = None
 
     def open(self, out: Path, *, tensorboard: bool = False) -> None:
@@ -44,18 +47,33 @@ class Log:
                 ) from None
             self._board = SummaryWriter(str(out / "tensorboard"))
 
-    def begin(self, title: str, epochs: int) -> None:
-        """Announce the training of a network for so many epochs in all."""
+    def begin(self, network: str, epochs: int) -> None:
+        """Begin the training of a network for so many epochs in all; show a bar on terminals."""
+        self._network = network
+        if self.bar_stream is not None:
+            self._bar = progress_bar(epochs, f"training {network}", self.bar_stream)
 
     def info(self, text: str) -> None:
         """Print one line."""
-        if not self.quiet:
-            print(text, file=self.stream, flush=True)
+        if self.quiet:
+            return
+        if self._bar is not None:
+            self._bar.clear()
+        print(text, file=self.stream, flush=True)
+
+    def detail(self, text: str) -> None:
+        """Print one line if it is wanted, such as a summary of an estimate."""
+        if self.verbose:
+            self.info(text)
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """Print the line of an epoch, and append its record to the file."""
-        self.info(self._line(record))
+        """Append the record of an epoch to the file; print its line, or that of its stage."""
         self.take([record])
+        if self.verbose:
+            self.info(self._line(record))
+        elif record["epoch"] == record["epochs"]:
+            of_stage = (r["seconds"] for r in self.records if r["stage"] == record["stage"])
+            self.info(self._line({**record, "seconds": sum(of_stage)}))
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, float):
@@ -64,6 +82,7 @@ class Log:
     def take(self, records: Sequence[dict[str, Any]]) -> None:
         """Append records to the file, such as those of a warm-up that another run made."""
         self.records.extend(records)
+        self._show(len(self.records))
         if self.path is not None:
             try:
                 with self.path.open("a", encoding="utf-8") as file:
@@ -74,28 +93,49 @@ class Log:
     def back_to(self, records: list[dict[str, Any]]) -> None:
         """Keep only these records; later ones in the file are those of a killed process."""
         self.records = list(records)
+        self._show(len(self.records))
         if self.path is not None and (records or self.path.exists()):
             write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
 
-    def bar(self, steps: Iterable[Any], total: int, title: str) -> Iterator[Any]:
-        """Iterate over the steps, with a progress bar if there is a terminal and tqdm."""
-        if self.bars and importlib.util.find_spec("tqdm") is not None:
-            from tqdm import tqdm
-
-            steps = tqdm(steps, total=total, desc=title, leave=False, file=self.stream, delay=1)
-        return iter(steps)
+    def steps(self, batches: Iterable[Any], total: int, stage: str) -> Iterator[Any]:
+        """Iterate over steps of an epoch, which has `total` of them; the bar moves on with each."""
+        for batch in batches:
+            yield batch
+            if self._bar is not None:
+                self._bar.set_postfix_str(stage, refresh=False)
+                self._bar.update(1 / total)
 
     def close(self) -> None:
-        """Flush TensorBoard's files."""
+        """Remove the bar, and flush TensorBoard's files."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
         if self._board is not None:
             self._board.close()
+
+    def _show(self, epochs: int) -> None:
+        """Set the bar to this number of finished epochs."""
+        if self._bar is not None:
+            self._bar.n = epochs
+            self._bar.refresh()
 
     def _line(self, record: dict[str, Any]) -> str:
         more = dict(record)
         stage, epoch, epochs = (more.pop(name) for name in ("stage", "epoch", "epochs"))
-        line = f"{stage:<10}{epoch:>4}/{epochs:<4} loss {more.pop('loss'):8.4f}  "
+        network = f"{self._network:<9} " if self._network else ""
+        line = f"{network}{stage:<10}{epoch:>4}/{epochs:<4} loss {more.pop('loss'):8.4f}  "
         for split, name in ((self.validation, "validation"), (self.test, "test")):
             if (share := more.pop(f"{name}_accuracy", None)) is not None:
                 line += f"{split} {share:6.2f} %  "
         line += f"{more.pop('seconds'):6.1f} s"
         return line + "".join(f"  {n.replace('_', ' ')} {v:.3g}" for n, v in more.items())
+
+
+def progress_bar(total: int, title: str, stream: TextIO | None = None) -> Any:
+    """A bar with the time left, which disappears at its end; None without tqdm."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    shape = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+    return tqdm(total=total, desc=title, bar_format=shape, leave=False, file=stream)

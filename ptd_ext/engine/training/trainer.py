@@ -156,7 +156,7 @@ class Trainer:
         ids = order(self.settings.seed, index, epoch, size)
         batches = steps.batches(ids, step)
         total = -(-size // stage.batch_size)
-        for samples, inputs in self.log.bar(batches, total - step, f"{stage.name} {epoch + 1}"):
+        for samples, inputs in self.log.steps(batches, total, stage.name):
             steps.step(samples, inputs, epoch, epoch * total + step)
             step += 1
             # A stop after the last step waits for the end of the epoch.

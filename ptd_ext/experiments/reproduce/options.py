@@ -16,6 +16,7 @@ from ptd_ext.experiments.datasets.registry import DATA_SETS
 from ptd_ext.experiments.flags import add_flags, flags_given
 from ptd_ext.experiments.reproduce.grid import Cell, grid, table_sizes
 from ptd_ext.experiments.reproduce.schedule import shard
+from ptd_ext.utils.command_parser import CommandParser
 from ptd_ext.utils.threads import check_threads
 
 _DESCRIPTION = """\
@@ -52,17 +53,18 @@ _FIXED = (
     *("against", "dataset", "method", "n_parts", "progress", "rate"),
     *("report", "seed", "threads", "warm_up_cache"),
 )
+_OWN = ("seeds", "rates", "methods", "out", "jobs", "threads", "shard", "report_only", "dataset")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """Make the parser; `parse` makes the checks that it cannot."""
-    made = argparse.ArgumentParser(
+    made = CommandParser(
         prog="ptd-ext reproduce",
         usage="ptd-ext reproduce TABLE [options]",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        common=(*_OWN, "data", "preset", "epochs", "device"),
     )
     tables = [*table_sizes(), "ablation"]
     add = made.add_argument

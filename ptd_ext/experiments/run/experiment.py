@@ -92,6 +92,7 @@ def _train(
     first = place.ranks.first
     log = Log(
         quiet=not first,
+        verbose=settings.verbose,
         progress=settings.progress,
         validation=problem.validation_name,
         test=problem.test_name,

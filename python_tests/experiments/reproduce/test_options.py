@@ -19,7 +19,8 @@ def error_of(capsys, *argv):
     with pytest.raises(SystemExit) as stop:
         parse(*argv)
     assert stop.value.code == 2
-    return capsys.readouterr().err.split("error: ")[1].strip()
+    error = capsys.readouterr().err.removeprefix("ptd-ext reproduce: ")
+    return error.partition(" See `ptd-ext reproduce --help`")[0]
 
 
 def test_the_whole_table_by_default():
@@ -98,7 +99,7 @@ ERRORS = {
     ("mnist", "--n-parts", "3", "4"): "--n-parts must be one number; `ptd-ext reproduce ablation` "
     "compares several.",
     ("mnist", "--dataset", "svhn"): "--dataset applies to `ptd-ext reproduce ablation` only.",
-    ("mnist", "--seed", "3"): "unrecognized arguments: --seed 3",
+    ("mnist", "--seed", "3"): "unrecognized arguments: --seed 3. Did you mean --seeds?",
     **{
         ("mnist", "--shard", wrong): "argument --shard: must be I/N with 1 ≤ I ≤ N, such as 2/8; "
         f"got '{wrong}'."
