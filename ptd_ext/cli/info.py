@@ -21,6 +21,7 @@ _WIDTH, _INDENT = 100, 14
 # The modules of optional packages, by the extra that installs them.
 PACKAGES = {
     "all": tuple(OPTIONAL),
+    "encoders": ("sentence_transformers", "timm", "torchvision"),
     "frameworks": ("lightning", "transformers", "accelerate", "skorch"),
 }
 

@@ -25,7 +25,8 @@ from ptd_ext.cli.results_folder import (
 )
 from ptd_ext.data.read import read_data
 from ptd_ext.data.user_data import UserData
-from ptd_ext.engine.rows.image_files import MAX_SIZE
+from ptd_ext.engine.rows.encoders import image_side
+from ptd_ext.engine.rows.image_files import MAX_SIZE, ImageFiles
 from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.label_issues._parameters import check_folds, check_parameters
 from ptd_ext.label_issues.classifier import PTDClassifier
@@ -45,7 +46,7 @@ examples:
   ptd-ext labels data.csv --label species
   ptd-ext labels reviews.csv --label stars --text review --relabel
   ptd-ext labels embeddings.npz                arrays x [N, D] and y [N]
-  ptd-ext labels photos/ --image-size 64       a folder of images for each class
+  ptd-ext labels photos/ --encoder timm:resnet18.a1_in1k    a folder of images for each class
   ptd-ext labels data.csv --label species --apply decisions.csv"""
 
 # Flags of the parameters of PTDClassifier, whose defaults they have: flag, type, metavar and help.
@@ -55,11 +56,12 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
     "n_parts": ("--n-parts", int, "R", "number of parts of T(x)"),
     "epochs": ("--epochs", int, "N", "epochs per stage of training"),
     "validation_fraction": ("--validation-fraction", float, "SHARE", "share of rows held out"),
-    "feature_extractor": (
-        "--feature-extractor",
+    "encoder": (
+        "--encoder",
         str,
-        "FILE",
-        "file of ResNet weights that extract features of images",
+        "NAME",
+        "pretrained network for texts or images: sentence-transformers:NAME, timm:NAME, "
+        "torchvision:NAME or a file of ResNet weights",
     ),
     "random_state": ("--seed", int, "N", "seed of the split and the networks"),
     "device": ("--device", str, "NAME", "device, such as cpu or cuda:1"),
@@ -70,18 +72,22 @@ _FLAGS: dict[str, tuple[str, Any, str, str]] = {
         "number of flagged rows, relative to the estimated number of wrong labels",
     ),
 }
+_ADVICE = (
+    "Photographs are judged better by a pretrained network: --encoder timm:NAME or "
+    "torchvision:NAME, see the guide on images."
+)
 _DIGITS = 16  # on the page, from the digest of the data
 # Defaults that PTDClassifier finds for the data or the machine.
 _DEFAULTS = {
     "epochs": (None, "10 to 100, fewer for more rows"),
     "validation_fraction": (None, "0.1 to 0.3, more for fewer rows"),
-    "feature_extractor": (None, "none"),
+    "encoder": (None, "none"),
     "device": (None, "a GPU if there is one"),
 }
 # The options that people use, which the short help shows.
 _COMMON = (
-    *("label", "text", "columns", "ignore", "image_size"),
-    *("out", "drop", "relabel", "device", "verbose"),
+    *("label", "text", "columns", "ignore", "encoder"),
+    *("out", "drop", "relabel", "apply", "verbose"),
 )
 
 
@@ -108,7 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--text", metavar="COLUMN", help="text column to learn from, instead of all others")
     add("--columns", nargs="+", default=[], metavar="COLUMN", help="columns to learn from")
     add("--ignore", nargs="+", default=[], metavar="COLUMN", help="columns not to learn from")
-    add("--image-size", type=int, metavar="N", help="image side in pixels (default: 32)")
+    add(
+        "--image-size",
+        type=int,
+        metavar="N",
+        help="image side in pixels (default: 32, or that of the encoder)",
+    )
     add("--out", type=Path, metavar="FOLDER", help="folder of the results (default: DATA-labels)")
     add(
         "--max-samples",
@@ -180,8 +191,10 @@ def _run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--max-samples must be at least 0; got {arguments.max_samples}.")
     with results_folder(out, arguments.data):
         data = _read(arguments)
+        files = isinstance(data.X, ImageFiles)
         found = find_label_issues(
-            data.rows(),
+            # An encoder reads image files batch by batch.
+            data.X if files and arguments.encoder else data.rows(),
             data.y,
             ids=data.ids,
             columns=data.columns,
@@ -199,6 +212,8 @@ def _run(arguments: argparse.Namespace) -> None:
         if found.notes:
             print("columns:", *found.notes, sep="\n  ")
         print(found)
+        if files and not arguments.encoder:
+            print(_ADVICE)
         if (arguments.drop or arguments.relabel) and not found.trusted:
             raise ValueError(
                 "The findings cannot be trusted, so that no cleaned copy can be made: see the "
@@ -214,7 +229,7 @@ def _read(arguments: argparse.Namespace) -> UserData:
         text=arguments.text,
         columns=tuple(arguments.columns),
         ignore=tuple(arguments.ignore),
-        image_size=arguments.image_size,
+        image_size=arguments.image_size or image_side(arguments.encoder),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ def check_parameters(model: PTDClassifier) -> None:
     # Only training needs these; findings from predictions do without.
     from ptd_ext.engine import networks
     from ptd_ext.engine.methods.registry import METHODS
+    from ptd_ext.engine.rows.encoders import check_encoder
 
     usable = [name for name, method in METHODS.items() if method.kind != "none"]
     if model.method not in usable:
@@ -41,7 +41,7 @@ def check_parameters(model: PTDClassifier) -> None:
     share = model.validation_fraction
     if share is not None and not (isinstance(share, _NUMBERS) and 0 < share < 1):
         raise ValueError(f"validation_fraction must be more than 0 and less than 1; got {share}.")
-    _check_extractor(model.feature_extractor)
+    check_encoder(model.encoder)
     check_flag_share(model.flag_share)
     check_seed(model.random_state)
     chosen_device(model.device)
@@ -72,12 +72,3 @@ def check_seed(random_state: Any) -> None:
     """Raise for a number that cannot be a seed; generators are checked where they are used."""
     if isinstance(random_state, (*_NUMBERS, str)):
         check_integer(random_state, "random_state", 0, MAX_SEED)
-
-
-def _check_extractor(extractor: Any) -> None:
-    if extractor is None or callable(extractor):
-        return
-    path = isinstance(extractor, (str, os.PathLike))
-    if not path or not os.path.isfile(extractor):
-        got = f"there is no file {extractor}" if path else f"got {type(extractor).__name__}"
-        raise ValueError(f"feature_extractor must be a function or a file of weights; {got}.")

@@ -22,7 +22,7 @@ from ptd_ext.engine.model.fit import fit
 from ptd_ext.engine.model.fitted_model import FittedModel
 from ptd_ext.engine.model.progress import TrainingProgress
 from ptd_ext.engine.rows.columns import Columns, has_columns
-from ptd_ext.engine.rows.features import extract_features
+from ptd_ext.engine.rows.encoders import encode
 from ptd_ext.engine.rows.labels import GivenLabels, encode_labels, row_ids
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.rows.split import hold_out, split_data
@@ -33,6 +33,7 @@ from ptd_ext.engine.training.placement import Placement
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
+from ptd_ext.label_issues.mix_ups import check_rows_and_labels
 from ptd_ext.transition.learned_parts import N_PARTS
 from ptd_ext.utils.arguments import check_same_index
 from ptd_ext.utils.bounded_files import reason, shortened
@@ -43,7 +44,7 @@ from ptd_ext.utils.params import seed_of
 _STORED = (bool, int, float, str, type(None))
 _SHOWN_CLASSES = 10  # in a notebook
 # Parameters that describe this machine or hold code: a file neither stores nor sets them.
-_NOT_STORED = ("device", "feature_extractor", "progress")
+_NOT_STORED = ("device", "encoder", "progress")
 
 
 class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,8 +65,11 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_parts: the number of parts of T(x), for methods that have several.
         epochs: epochs of each stage of training; by default 10 to 100, fewer for more rows.
         validation_fraction: share of rows held out for model selection; by default 0.1 to 0.3.
-        feature_extractor: for large images: a function from a batch [n, channels, height, width] to
-            features [n, D], or the file of a ResNet's weights in torchvision's names.
+        encoder: a pretrained network whose embeddings of texts or images are learned from:
+            "sentence-transformers:NAME", "timm:NAME" or "torchvision:NAME", read from your cache or
+            from a path (NAME@FILE for the weights of a network of timm or torchvision); a function
+            from a batch [n, channels, height, width] to embeddings [n, D]; or the file of a
+            ResNet's weights in torchvision's names.
         columns: the columns of a data frame to learn from, also if they look like ids; by default
             all that are of use.
         ignore: columns of a data frame not to learn from.
@@ -99,7 +103,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_parts: int = N_PARTS,
         epochs: int | None = None,
         validation_fraction: float | None = None,
-        feature_extractor: Any = None,
+        encoder: Any = None,
         columns: Sequence[str] | None = None,
         ignore: Sequence[str] = (),
         flag_share: float = 1.0,
@@ -112,7 +116,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_parts = n_parts
         self.epochs = epochs
         self.validation_fraction = validation_fraction
-        self.feature_extractor = feature_extractor
+        self.encoder = encoder
         self.columns = columns
         self.ignore = ignore
         self.flag_share = flag_share
@@ -131,6 +135,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y: [N], of any hashable kind.
         """
         check_parameters(self)
+        check_rows_and_labels(X, y)
         if isinstance(X, Dataset):
             X, own = read_dataset(X)  # noqa: N806
             y = own if y is None else y
@@ -271,8 +276,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _candidates(self, rows: int, shape: torch.Size, seed: int) -> list[Settings]:
         """The settings of each network to try, the simplest network first."""
         advice = (
-            "Give feature_extractor, a function that returns frozen features of a pretrained "
-            'network, or its file of weights; or name a network, such as network="resnet50".'
+            'Name a pretrained network, such as encoder="timm:resnet18.a1_in1k", or give a '
+            'function that returns its embeddings; or train one, such as network="resnet50".'
         )
         found = candidates(rows, shape, self.network, self.epochs, advice=advice)
         own = {"method": self.method, "n_parts": self._n_parts, "seed": seed, "progress": False}
@@ -310,8 +315,8 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
     def _features(self, X: Any) -> Any:  # noqa: N803
-        if self.feature_extractor is None:
+        if self.encoder is None:
             return X
         if isinstance(X, Dataset):
             X = read_dataset(X)[0]  # noqa: N806
-        return extract_features(X, self.feature_extractor)
+        return encode(X, self.encoder)

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset
 
 from ptd_ext.engine.rows.columns import is_frame
+from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.label_issues.report.sample import Sample
 
 _COLUMNS = 12  # shown of a row
@@ -26,7 +27,7 @@ def show_rows(X: Any) -> Callable[[int], Sample]:  # noqa: N803
 
 
 def _show(X: Any, row: int) -> Sample:  # noqa: N803
-    item = X[row] if isinstance(X, Dataset) else None
+    item = X[row] if isinstance(X, (Dataset, ImageFiles)) else None
     if isinstance(item, (tuple, list)):
         item = item[0]
     if item is None and getattr(X, "ndim", 0) == 4:

@@ -43,10 +43,10 @@ def untrained(monkeypatch):
         (["--seed", 2**70], f"--seed must be an integer from 0 to {2**63 - 2**10}; got"),
         (["--seed", -1], "--seed must be an integer from 0"),
         (
-            ["--feature-extractor", "none.pt"],
-            "--feature-extractor must be a function or a file of weights; there is no file none.pt",
+            ["--encoder", "none.pt"],
+            "--encoder must be a function, a file of weights or LIBRARY:NAME with one of",
         ),
-        (["--feature-extractor", __file__], "--feature-extractor takes images"),
+        (["--encoder", __file__], "--encoder takes images"),
         (["--flag-share", "nan"], "--flag-share must be a finite number of at least 0; got nan"),
         (["--flag-share", -1], "--flag-share must be a finite number of at least 0; got -1"),
         (["--cross-fit", 1], "--cross-fit must be 0 or at least 2; got 1"),

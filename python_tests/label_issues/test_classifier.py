@@ -129,7 +129,7 @@ def test_datasets_and_images():
 def test_large_images_need_features():
     images = torch.rand(12, 3, 120, 120)
     labels = [0, 1] * 6
-    with pytest.raises(ValueError, match=r"images of 120 × 120 pixels.*feature_extractor"):
+    with pytest.raises(ValueError, match=r"images of 120 × 120 pixels.*encoder="):
         ptd_ext.PTDClassifier().fit(images, labels)
     seen = []
 
@@ -137,11 +137,11 @@ def test_large_images_need_features():
         seen.append(len(batch))
         return batch.mean((2, 3))
 
-    model = quick(feature_extractor=means).fit(images, labels)
+    model = quick(encoder=means).fit(images, labels)
     assert model.n_features_in_ == 3
     assert sum(seen) == 12
     with pytest.raises(ValueError, match=r"must return features \[12, D\]"):
-        quick(feature_extractor=lambda batch: batch).fit(images, labels)
+        quick(encoder=lambda batch: batch).fit(images, labels)
 
 
 def test_saved_and_loaded_predicts_the_same(wine, tmp_path):
@@ -230,7 +230,7 @@ def test_rows_judged_without_their_fold(wine):
         ({"random_state": 1.5}, "random_state must be an integer from 0 to .*; got 1.5"),
         ({"epochs": 1.5}, "epochs must be an integer >= 1; got 1.5"),
         ({"network": "mpl"}, "network must be one of auto, linear, mlp"),
-        ({"feature_extractor": 7}, "feature_extractor must be a function or a file of weights"),
+        ({"encoder": 7}, "encoder must be a function, a file of weights or"),
     ],
 )
 def test_settings_are_checked_before_the_training(monkeypatch, options, sentence):
@@ -251,7 +251,7 @@ def test_folds_share_the_extracted_features():
         seen.append(len(batch))
         return batch.mean((2, 3))
 
-    options = {"epochs": 1, "feature_extractor": extractor, "cross_fit": 2}
+    options = {"epochs": 1, "encoder": extractor, "cross_fit": 2}
     found = ptd_ext.find_label_issues(images, np.arange(60) % 2, progress=False, **options)
     assert (sum(seen), len(found)) == (60, 60)
 

@@ -150,9 +150,9 @@ def test_classes_with_longer_names_than_a_header_has_room_for(tmp_path):
     ("parameters", "message"),
     [
         ({"network": "os:abort"}, "its network is os:abort. If it is your own, give its name"),
-        ({"feature_extractor": __file__}, "it sets device, feature_extractor, progress"),
-        ({"device": "cpu"}, "it sets device, feature_extractor, progress"),
-        ({"progress": True}, "it sets device, feature_extractor, progress"),
+        ({"encoder": __file__}, "it sets device, encoder, progress"),
+        ({"device": "cpu"}, "it sets device, encoder, progress"),
+        ({"progress": True}, "it sets device, encoder, progress"),
     ],
 )
 def test_a_file_names_no_code_or_machine(saved, tmp_path, parameters, message):
@@ -162,4 +162,4 @@ def test_a_file_names_no_code_or_machine(saved, tmp_path, parameters, message):
     tensor_files.write(path, _KIND, tensors, {**about, "parameters": parameters}, _FORMAT)
     with pytest.raises(ValueError, match=message):
         ptd_ext.PTDClassifier.load(path)
-    assert not {"device", "feature_extractor", "progress"} & set(about["parameters"])
+    assert not {"device", "encoder", "progress"} & set(about["parameters"])

@@ -22,8 +22,8 @@ from ptd_ext.label_issues._parameters import (
         ({"epochs": 1.5}, "epochs must be an integer >= 1; got 1.5"),
         ({"validation_fraction": 1.0}, "validation_fraction must be more than 0 and less than 1"),
         ({"validation_fraction": "0.1"}, "validation_fraction must be more than 0"),
-        ({"feature_extractor": 7}, "feature_extractor must be a function or .*; got int"),
-        ({"feature_extractor": "none.pt"}, "there is no file none.pt"),
+        ({"encoder": 7}, "encoder must be a function, .*; got int"),
+        ({"encoder": "none.pt"}, "torchvision; got 'none.pt', and there is no such file"),
         ({"flag_share": float("nan")}, "flag_share must be a finite number of at least 0; got nan"),
         ({"random_state": -1}, "random_state must be an integer from 0"),
         ({"device": "nope"}, "device must be auto, cpu, cuda or cuda:1; got 'nope'"),
@@ -37,7 +37,7 @@ def test_parameters_begin_with_their_name(options, message):
 
 def test_parameters_that_can_work():
     check_parameters(ptd_ext.PTDClassifier())
-    own = {"network": "package.module:function", "feature_extractor": __file__, "epochs": 1}
+    own = {"network": "package.module:function", "encoder": __file__, "epochs": 1}
     check_parameters(ptd_ext.PTDClassifier("EM-F", **own, random_state=np.int64(3)))
     check_parameters(ptd_ext.PTDClassifier(random_state=np.random.RandomState(0)))
 
