@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ptd_ext.engine.rows.labels import as_ids
 from ptd_ext.engine.rows.torch_dataset import read_dataset
 from ptd_ext.label_issues._parameters import check_folds, check_parameters, check_seed
 from ptd_ext.label_issues.findings import LabelIssues
+from ptd_ext.label_issues.mix_ups import check_names, check_rows_and_labels
 from ptd_ext.label_issues.rates import check_flag_share
 from ptd_ext.label_issues.samples import show_rows
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
@@ -22,7 +24,7 @@ from ptd_ext.utils.params import seed_of
 
 
 def find_label_issues(
-    X: Any,  # noqa: N803
+    X: Any = None,  # noqa: N803
     y: Any = None,
     *,
     pred_probs: Any = None,
@@ -77,6 +79,9 @@ def find_label_issues(
         The judgement of every row, the estimated noise rate, and warnings. Where the model is
         not clearly above chance, no row is flagged and ``trusted`` is false.
     """
+    if options:
+        check_names(options, _arguments())
+    check_rows_and_labels(X, y)
     if X is None and pred_probs is None and features is None:
         raise ValueError("X must hold the rows, unless pred_probs or features are given.")
     check_flag_share(flag_share)
@@ -112,6 +117,14 @@ def find_label_issues(
     return dataclasses.replace(found, sample=show_rows(X))
 
 
+def _arguments() -> set[str]:
+    """The names of all arguments, those of PTDClassifier among them."""
+    own = inspect.signature(find_label_issues).parameters
+    with optional_packages("ptd_ext.find_label_issues"):
+        from ptd_ext.label_issues.classifier import PTDClassifier
+    return {*own, *inspect.signature(PTDClassifier).parameters} - {"options"}
+
+
 def _by_training(
     X: Any,  # noqa: N803
     y: Any,
@@ -134,8 +147,8 @@ def _by_training(
     if ids is not None and y is not None:
         ids = as_ids(ids, len(y))
     splits = fold_rows(y, folds, seed) if folds else []
-    # Features are extracted once, not for every fold.
-    X, model.feature_extractor = model._features(X), None  # noqa: N806
+    # The encoder runs once, not for every fold.
+    X, model.encoder = model._features(X), None  # noqa: N806
     model.fit(X, y)
     found = cross_fitted(model, X, y, splits) if folds else model.label_issues_
     return found if ids is None else dataclasses.replace(found, ids=ids)

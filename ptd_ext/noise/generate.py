@@ -8,7 +8,9 @@ ranks, the number of threads and the device therefore change no label and no bit
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any, Literal
 
 import torch
@@ -23,6 +25,7 @@ from ptd_ext.utils.ids import as_ids, as_labels
 
 _RATE_STREAM, _LABEL_STREAM = 1, 2
 _SCORE_BITS = 40  # softmax as integers, the largest 2⁴⁰: their sum is exact
+_MAX_SHIFT = 0.1  # of the mean rate, without a warning
 _PANEL = 1 << 22  # entries of an [n, C] block at once
 
 # Maps positions of samples of one class, and that class, to integer scores [n, C]. Wrong labels are
@@ -51,7 +54,8 @@ def instance_dependent_noise(
         p = q · softmax(z), p_y = 1 − q                 the row that its label is drawn from
 
     The restriction to [0, 1] raises the mean of q where the rate is small: "10 %" means 12.9 %,
-    "20 %" 20.6 %. The realised rate is in the result.
+    "20 %" 20.6 %. A warning gives the mean where it differs from the rate by more than a tenth. The
+    realised rate is in the result.
 
     Args:
         features: x, [N, D] or [N, …]: a tensor, an array or a memory map, read in blocks.
@@ -73,6 +77,8 @@ def instance_dependent_noise(
     """
     labels, n_classes = as_labels(labels, n_classes)
     rate_std = check_share(rate_std, "rate_std")
+    rate = check_share(rate, "rate")
+    _warn_of_other_rate(rate, rate_std)
     if inputs not in ("raw", "standardised"):
         raise ValueError(f'inputs must be "raw" or "standardised"; got {inputs!r}.')
     if inputs == "raw" and statistics is not None:
@@ -161,6 +167,24 @@ def _noise(
             noisy[panel] = _draw(score, flip_rate, label, ids[panel], seed)
     settings = {"rate": rate, "random_state": seed} | settings
     return LabelNoise(noisy, labels, rows, ids, kind, settings)
+
+
+def _warn_of_other_rate(rate: float, std: float) -> None:
+    """Warn where the restriction to [0, 1] moves the mean of q away from the rate."""
+    if std == 0:
+        return
+    normal = NormalDist(rate, std)
+    density = NormalDist()
+    inside = normal.cdf(1) - normal.cdf(0)
+    shift = std * (density.pdf(-rate / std) - density.pdf((1 - rate) / std)) / inside
+    near = min(rate, 1 - rate)
+    if abs(shift) > _MAX_SHIFT * near:
+        warnings.warn(
+            f"rate={rate:g} with rate_std={std:g} makes {rate + shift:.1%} of the labels wrong on "
+            "average, since the rate of each sample is drawn around it and restricted to 0 to 1. "
+            f"Give rate_std={near / 3:.2g} for an average near {rate:g}.",
+            stacklevel=3,
+        )
 
 
 def _flip_rates(ids: Tensor, rate: float, std: float, seed: int) -> Tensor:
