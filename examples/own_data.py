@@ -32,8 +32,8 @@ np.savez(
     y_test=true_labels[3000:],
 )
 
-# In a shell: ptd-ext train --data own_data/table.npz --against CE …
-command = f"train --data {folder}/table.npz --out {folder}/run --no-progress"
+# In a shell: ptd-ext train own_data/table.npz --against CE …
+command = f"train {folder}/table.npz --out {folder}/run --no-progress"
 flags = f"{command} --against CE --test-labels clean".split()
 subprocess.run([sys.executable, "-m", "ptd_ext", *flags], check=True)
 

@@ -85,6 +85,14 @@ class ForwardLoss(_TransitionLoss):
         class_weight: [C], kept as a buffer.
         smoothing: ε in T ← (1−ε)T + ε/C.
         validate: check values at every call.
+
+    Examples:
+        >>> parts = torch.tensor([[[0.8, 0.2], [0.3, 0.7]]])
+        >>> criterion = ptd_ext.ForwardLoss(parts, revision=True)
+        >>> loss = criterion(torch.zeros(3, 2), torch.tensor([0, 1, 1]), torch.ones(3, 1))
+        >>> loss.backward()
+        >>> criterion.slack.grad.shape
+        torch.Size([2, 2])
     """
 
     def forward(
@@ -105,6 +113,11 @@ class ReweightLoss(_TransitionLoss):
         max_importance: an upper bound on β.
         revision: as in :class:`ForwardLoss`.
         **options: as in :class:`ForwardLoss`.
+
+    Examples:
+        >>> criterion = ptd_ext.ReweightLoss(torch.tensor([[[0.8, 0.2], [0.3, 0.7]]]))
+        >>> criterion(torch.zeros(3, 2), torch.tensor([0, 1, 1]), torch.ones(3, 1))
+        tensor(0.7235)
     """
 
     def __init__(

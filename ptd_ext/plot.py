@@ -38,6 +38,11 @@ def part_images(weights: Any, observations: Any) -> Tensor:
         weights: h(x), [N, R].
         observations: X, [N, …]: the same samples as images or other arrays; a tensor,
             an array or a memory map.
+
+    Examples:
+        >>> weights, images = np.full((6, 3), 1 / 3), np.random.default_rng(0).random((6, 8, 8))
+        >>> ptd_ext.plot.part_images(weights, images).shape
+        torch.Size([3, 8, 8])
     """
     weights = as_rows(weights, "weights", "R").double().cpu()
     if not isinstance(observations, (Tensor, np.ndarray)):
@@ -73,6 +78,10 @@ def image_grid(
         columns: by default as many as make the grid about square.
         gap: pixels between images.
         limits: the values that become 0 and 1; by default every image's own extremes.
+
+    Examples:
+        >>> ptd_ext.plot.image_grid(np.zeros((6, 8, 8)), columns=3).shape
+        (17, 26)
     """
     images = torch.as_tensor(images).detach().cpu().double()
     if images.dim() == 4 and images.shape[1] == 3 and images.shape[3] != 3:
@@ -118,6 +127,10 @@ def plot_part_images(
         image_shape: (H, W), (3, H, W) or (H, W, 3), where the observations are flat.
         columns: as in :func:`image_grid`.
         axes: matplotlib's axes to draw on; a new figure by default.
+
+    Examples:
+        >>> weights, images = np.full((6, 3), 1 / 3), np.random.default_rng(0).random((6, 8, 8))
+        >>> axes, parts = ptd_ext.plot.plot_part_images(weights, images)
     """
     images = part_images(weights, observations)
     if image_shape is not None:
@@ -143,6 +156,9 @@ def plot_parts(parts: Any, *, columns: int | None = None, axes: Any = None) -> A
         parts: P, [R, C, C], such as the `parts` of an estimate or a :class:`PartTransition`.
         columns: as in :func:`image_grid`.
         axes: matplotlib's axes to draw on; a new figure by default.
+
+    Examples:
+        >>> axes = ptd_ext.plot.plot_parts(torch.eye(3).expand(2, 3, 3))
     """
     parts = torch.as_tensor(parts).detach().double()
     grid = image_grid(1 - parts, columns, limits=(0, 1))
@@ -160,6 +176,9 @@ def plot_transition(matrix: Any, names: Sequence[str] | None = None, *, axes: An
         matrix: T, [C, C], such as the `transition` of an estimate or of the findings.
         names: the classes, [C]; by default 0 … C − 1. More than 20 are not written out.
         axes: matplotlib's axes to draw on; a new figure by default.
+
+    Examples:
+        >>> axes = ptd_ext.plot.plot_transition(np.array([[0.8, 0.2], [0.3, 0.7]]), ["cat", "dog"])
     """
     matrix = torch.as_tensor(matrix).detach().cpu().double()
     if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1]:

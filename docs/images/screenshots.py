@@ -65,7 +65,8 @@ def main(data: str) -> None:
         browser = Browser(folder)
         try:
             browser.scheme("light")
-            browser.open(table, 1200, 1000)
+            browser.open(table, 1200, 780)
+            browser.run(REVIEW)
             save(browser, "report_table")
             browser.open(clothes, 1200, 800)
             browser.choose("#sort", BY_ID)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from ptd_ext.cli.errors import report_errors
 from ptd_ext.cli.results_folder import REPORT
 from ptd_ext.label_issues.review.server import DECISIONS, ReviewServer
+from ptd_ext.utils.command_parser import CommandParser
 
 DESCRIPTION = """\
 Review labels in a browser, with every decision written to decisions.csv in the folder at once. The
@@ -24,11 +24,10 @@ _MAX_PORT = 65535
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the arguments, and serve the page until Ctrl-C."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="ptd-ext review",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("folder", type=Path, help="folder of ptd-ext labels, or of a page of LabelIssues.report")

@@ -88,6 +88,14 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network_name_: the network, or the networks, that were chosen.
         n_features_in_: the number of columns of X.
         feature_names_in_: the names of the columns, if X has names.
+
+    Examples:
+        >>> generator = np.random.default_rng(0)
+        >>> y = np.repeat(["cat", "dog"], 100)
+        >>> X = generator.normal(size=(200, 4)) + 4 * (y == "dog")[:, None]
+        >>> model = ptd_ext.PTDClassifier(network="linear").fit(X, y)
+        >>> model.predict([[0, 0, 0, 0], [4, 4, 4, 4]])
+        array(['cat', 'dog'], dtype='<U3')
     """
 
     classes_: NDArray[Any]

@@ -78,6 +78,17 @@ def find_label_issues(
     Returns:
         The judgement of every row, the estimated noise rate, and warnings. Where the model is
         not clearly above chance, no row is flagged and ``trusted`` is false.
+
+    Examples:
+        >>> generator = np.random.default_rng(0)
+        >>> y = np.repeat(["cat", "dog"], 100)
+        >>> X = generator.normal(size=(200, 4)) + 4 * (y == "dog")[:, None]
+        >>> y[[7, 150]] = "dog", "cat"  # two wrong labels
+        >>> found = ptd_ext.find_label_issues(X, y)
+        >>> found.most_doubtful()[:2]
+        array([  7, 150])
+        >>> found.table.loc[7, ["given_label", "suggested_label"]].tolist()
+        ['dog', 'cat']
     """
     if options:
         check_names(options, _arguments())

@@ -64,6 +64,14 @@ class LabelIssues:
         verified: what reviewers decided about each label, [N]: the value of an
             :class:`ptd_ext.label_issues.Answer`, or "no" where nobody did.
         sample: a function from the position of a row to what the report shows of it.
+
+    Examples:
+        >>> y = np.repeat([0, 1], 50)
+        >>> pred_probs = np.where(y[:, None] == [0, 1], 0.9, 0.1)
+        >>> y[3] = 1
+        >>> found = ptd_ext.find_label_issues(None, y, pred_probs=pred_probs)
+        >>> len(found), found.most_doubtful()[:1]
+        (100, array([3]))
     """
 
     ids: NDArray[Any]

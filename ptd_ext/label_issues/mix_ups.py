@@ -22,7 +22,7 @@ _ELSEWHERE = {
     "texts": "X",
     "verbose": "progress",
 }
-_TOLERANCE = 1e-3  # of sums of probabilities
+_TOLERANCE = 1e-3  # difference between sums of probabilities and 1
 
 
 def check_rows_and_labels(X: Any, y: Any) -> None:  # noqa: N803

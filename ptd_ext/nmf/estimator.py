@@ -66,6 +66,15 @@ class SimplexNMF(Params):
         n_iter_: the number of iterations.
         interrupted_: whether Ctrl-C ended the last ``fit``.
         n_features_in_: D.
+
+    Examples:
+        >>> features = np.random.default_rng(0).random((50, 8))
+        >>> nmf = ptd_ext.SimplexNMF(n_parts=3, random_state=0)
+        >>> weights = nmf.fit_transform(features)
+        >>> weights.shape, nmf.components_.shape
+        ((50, 3), (3, 8))
+        >>> bool(np.allclose(weights.sum(1), 1, atol=1e-4))
+        True
     """
 
     components_: Any

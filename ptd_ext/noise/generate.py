@@ -25,7 +25,7 @@ from ptd_ext.utils.ids import as_ids, as_labels
 
 _RATE_STREAM, _LABEL_STREAM = 1, 2
 _SCORE_BITS = 40  # softmax as integers, the largest 2⁴⁰: their sum is exact
-_MAX_SHIFT = 0.1  # of the mean rate, without a warning
+_MAX_SHIFT = 0.1  # relative shift of the mean rate without a warning
 _PANEL = 1 << 22  # entries of an [n, C] block at once
 
 # Maps positions of samples of one class, and that class, to integer scores [n, C]. Wrong labels are
@@ -74,6 +74,14 @@ def instance_dependent_noise(
 
     Returns:
         Noisy labels, the rows p, and what they were made with, on the device of `labels`.
+
+    Examples:
+        >>> features, labels = torch.randn(1000, 5), torch.arange(1000) % 3
+        >>> noise = ptd_ext.instance_dependent_noise(features, labels, 0.3, random_state=0)
+        >>> noise.noisy_labels.shape, noise.rows.shape
+        (torch.Size([1000]), torch.Size([1000, 3]))
+        >>> abs(noise.realised_rate - 0.3) < 0.1
+        True
     """
     labels, n_classes = as_labels(labels, n_classes)
     rate_std = check_share(rate_std, "rate_std")
@@ -112,6 +120,13 @@ def symmetric_noise(
     """Replace a label, with probability `rate`, by any other one: p_k = rate/(C − 1).
 
     Arguments as in :func:`instance_dependent_noise`.
+
+    Examples:
+        >>> noise = ptd_ext.noise.symmetric_noise(torch.arange(1000) % 3, 0.3, random_state=0)
+        >>> noise.confusion
+        tensor([[246,  44,  44],
+                [ 50, 226,  57],
+                [ 55,  61, 217]])
     """
     labels, n_classes = as_labels(labels, n_classes)
 
@@ -127,6 +142,13 @@ def pairwise_noise(
     """Replace a label, with probability `rate`, by the next class, y + 1 modulo C.
 
     Arguments as in :func:`instance_dependent_noise`.
+
+    Examples:
+        >>> noise = ptd_ext.noise.pairwise_noise(torch.arange(1000) % 3, 0.3, random_state=0)
+        >>> noise.confusion
+        tensor([[246,  88,   0],
+                [  0, 226, 107],
+                [116,   0, 217]])
     """
     labels, n_classes = as_labels(labels, n_classes)
 

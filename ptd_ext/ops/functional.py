@@ -96,6 +96,17 @@ def forward_loss(
             infinite or NaN, even if float64 would have a number there.
         validate: check the values too (labels on a GPU; weights and parts that are negative, not
             finite or do not sum to one), at the price of a synchronisation.
+
+    Examples:
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], requires_grad=True)
+        >>> noisy_labels = torch.tensor([0, 1, 1])
+        >>> transition = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+        >>> ptd_ext.forward_loss(logits, noisy_labels, None, transition)  # one matrix
+        tensor(0.6051, grad_fn=<transition_lossBackward>)
+        >>> parts = torch.stack([transition, torch.eye(2)])
+        >>> weights = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]])
+        >>> loss = ptd_ext.forward_loss(logits, noisy_labels, weights, parts)  # T(x)
+        >>> loss.backward()
     """
     return _transition_loss(
         logits, noisy_labels, weights, parts, slack, class_weight,
@@ -138,6 +149,12 @@ def reweight_loss(
             an attached β, gradients of ``weights``, ``parts`` and ``slack`` are divided by the
             column twice, and are infinite or NaN in float32 where that is below 1e-19.
         validate: as in :func:`forward_loss`.
+
+    Examples:
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], requires_grad=True)
+        >>> transition = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+        >>> ptd_ext.reweight_loss(logits, torch.tensor([0, 1, 1]), None, transition)
+        tensor(0.5006, grad_fn=<transition_lossBackward>)
     """
     check_importance(importance, max_importance)
     kind = DETACHED if importance == "detached" else ATTACHED
@@ -155,7 +172,13 @@ def noisy_posterior(
     *,
     validate: bool = False,
 ) -> Tensor:
-    """P(Ȳ | x) = T(x)ᵀg, [N, C]: the prediction of the noisy label."""
+    """P(Ȳ | x) = T(x)ᵀg, [N, C]: the prediction of the noisy label.
+
+    Examples:
+        >>> transition = torch.tensor([[[0.8, 0.2], [0.3, 0.7]]])
+        >>> ptd_ext.ops.noisy_posterior(torch.tensor([[9.0, 0.0]]), torch.ones(1, 1), transition)
+        tensor([[0.7999, 0.2001]])
+    """
     weights, parts, slack = _transition(logits, weights, parts, slack, validate)
     return apply(NOISY_POSTERIOR, (logits, weights, parts, slack), ())
 
@@ -175,6 +198,13 @@ def clean_posterior(
 
     A sample whose label is ``ignore_index`` keeps its softmax. ``smoothing`` as in
     :func:`forward_loss`, whose gradient is ``softmax(logits) − clean_posterior``.
+
+    Examples:
+        >>> logits = torch.tensor([[2.0, 0.0], [2.0, 0.0]])
+        >>> transition = torch.tensor([[0.8, 0.2], [0.3, 0.7]])
+        >>> ptd_ext.clean_posterior(logits, torch.tensor([0, 1]), None, transition)
+        tensor([[0.9517, 0.0483],
+                [0.6786, 0.3214]])
     """
     check_smoothing(smoothing)
     check_tensors(noisy_labels=noisy_labels)
@@ -191,6 +221,12 @@ def transition_matrix(
     """T(x) = Σⱼ hⱼ Pʲ, [N, C, C] ([C, C] without weights); revised where ``slack`` is given.
 
     For inspection, or for a loss of your own: the losses here never form it.
+
+    Examples:
+        >>> parts = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.4], [0.2, 0.8]]])
+        >>> ptd_ext.ops.transition_matrix(torch.tensor([[0.5, 0.5]]), parts)
+        tensor([[[0.8000, 0.2000],
+                 [0.1000, 0.9000]]])
     """
     check_transition(weights, parts, slack)
     if validate:
@@ -212,6 +248,11 @@ def project_transition(matrix: Tensor) -> Tensor:
     """Clamp […, C, C] at zero and divide every row by its sum.
 
     A row with nothing positive becomes uniform, with zero gradient; NaN stays NaN.
+
+    Examples:
+        >>> ptd_ext.ops.project_transition(torch.tensor([[0.9, 0.3], [-0.1, 0.9]]))
+        tensor([[0.7500, 0.2500],
+                [0.0000, 1.0000]])
     """
     check_tensors(matrix=matrix)
     check_device(matrix)

@@ -26,6 +26,11 @@ def prepare_parts(parts: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape and values; `parts` itself if it already has this layout.
         Differentiable: a gradient reaches `parts` as [R, C, C].
+
+    Examples:
+        >>> parts = ptd_ext.ops.prepare_parts(torch.eye(3).expand(2, 3, 3))
+        >>> parts.shape
+        torch.Size([2, 3, 3])
     """
     check_tensors(parts=parts)
     if parts.dim() not in (2, 3) or parts.shape[-1] != parts.shape[-2]:

@@ -24,6 +24,10 @@ def simplex_projection(x: Tensor) -> Tensor:
     Args:
         x: […, R], rows of any length. Half types are projected in float32, and that is the type of
             the result.
+
+    Examples:
+        >>> ptd_ext.ops.simplex_projection(torch.tensor([[0.9, 0.3, -0.2]]))
+        tensor([[0.8000, 0.2000, 0.0000]])
     """
     check_tensors(x=x)
     check_device(x)
@@ -55,6 +59,12 @@ def simplex_weights(
 
     Returns:
         h, […, N, R].
+
+    Examples:
+        >>> basis = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        >>> x = torch.tensor([[0.25, 0.75, 0.0]])
+        >>> ptd_ext.ops.simplex_weights(basis @ basis.T, x @ basis.T)
+        tensor([[0.2500, 0.7500]])
     """
     check_tensors(gram=gram, linear=linear, start=start)
     if torch.is_grad_enabled() and any(

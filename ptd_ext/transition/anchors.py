@@ -79,6 +79,12 @@ def find_anchors(
             * "argmax": the `count` largest.
         band: percentiles of the rules "band" and "percentile".
         count: maximum number per class; by default 1,000 for "band" and 1 for "argmax".
+
+    Examples:
+        >>> pred_probs = torch.rand(500, 3, generator=torch.Generator().manual_seed(0)).softmax(1)
+        >>> anchors = ptd_ext.find_anchors(pred_probs)
+        >>> len(anchors.ids)  # one tensor of positions for each class
+        3
     """
     if rule not in ("band", "percentile", "argmax"):
         raise ValueError(f'rule must be "band", "percentile" or "argmax"; got {rule!r}.')
@@ -117,6 +123,13 @@ def class_transition(
         pred_probs: as in :func:`find_anchors`.
         anchors: from :func:`find_anchors`, or for every class the ids of its anchors.
         ids: ids of the N samples; by default 0 … N−1.
+
+    Examples:
+        >>> pred_probs = torch.rand(500, 3, generator=torch.Generator().manual_seed(0)).softmax(1)
+        >>> anchors = ptd_ext.find_anchors(pred_probs)
+        >>> found = ptd_ext.transition.class_transition(pred_probs, anchors)
+        >>> found.transition.shape
+        torch.Size([3, 3])
     """
     rows = PredProbs(pred_probs, ids)
     indices = anchor_positions(anchors, rows.ids, rows.n_classes)

@@ -71,6 +71,14 @@ class TransitionEM(nn.Module):
         window: number of recent samples in the counts; by default min(N/4, 50·C²).
         over_ranks: sum counts over the ranks of `torch.distributed` where it is initialised, for
             loops in which the ranks have different batches.
+
+    Examples:
+        >>> labels = torch.arange(60) % 3
+        >>> criterion = ptd_ext.TransitionEM(labels, noise_rate=0.2)
+        >>> logits = torch.zeros(60, 3, requires_grad=True)
+        >>> criterion(logits, labels).backward()
+        >>> criterion.transition.shape
+        torch.Size([3, 3])
     """
 
     joint: Tensor  # S, [C, C]: the running mean of q e_ȳᵀ, which sums to one

@@ -50,6 +50,15 @@ def fit_part_transitions(
 
     Returns:
         The parts, the residual of the optimality conditions, and `diagnose()`.
+
+    Examples:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> pred_probs = torch.rand(500, 3, generator=generator).softmax(1)
+        >>> weights = torch.rand(500, 2, generator=generator).softmax(1)
+        >>> anchors = ptd_ext.find_anchors(pred_probs)
+        >>> fit = ptd_ext.fit_part_transitions(weights, pred_probs, anchors)
+        >>> fit.parts.shape
+        torch.Size([2, 3, 3])
     """
     if not ridge >= 0:
         raise ValueError(f"ridge must be at least 0; got {ridge}.")

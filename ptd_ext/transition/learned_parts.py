@@ -109,6 +109,15 @@ def fit_learned_parts(
         lr: Adam's learning rate.
         gate_penalty: weight of the squares of V.
         random_state: seed of the start, the order and the held-out share.
+
+    Examples:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> labels = torch.arange(300) % 3
+        >>> features = torch.randn(300, 4, generator=generator) + 3 * torch.eye(3, 4)[labels]
+        >>> clean_probs = (3 * features[:, :3]).softmax(1)
+        >>> fit = ptd_ext.fit_learned_parts(features, clean_probs, labels, n_parts=2)
+        >>> fit.parts.shape[1:]
+        torch.Size([3, 3])
     """
     check_same_index(features=features, clean_probs=clean_probs, noisy_labels=noisy_labels)
     features = as_rows(features, "features", "D")

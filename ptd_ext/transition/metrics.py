@@ -27,6 +27,13 @@ def approximation_error(
         weights: h(x), [N, R]; None for one class-dependent matrix.
         parts: P, [R, C, C]; [C, C] without weights.
         slack: ΔT, [C, C].
+
+    Examples:
+        >>> labels, weights, parts = torch.tensor([0, 1]), torch.ones(2, 1), torch.eye(2)[None]
+        >>> rows = torch.tensor([[0.8, 0.2], [0.3, 0.7]])  # the true ones
+        >>> error = ptd_ext.transition.approximation_error(rows, labels, weights, parts)
+        >>> round(error, 3)
+        0.5
     """
     rows = as_rows(rows, "rows")
     samples, classes = rows.shape

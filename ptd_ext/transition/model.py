@@ -37,6 +37,12 @@ class PartTransition:
 
     The tensors are attributes of the same names, without gradients. `parts` is in the layout of
     :func:`ptd_ext.ops.prepare_parts`, so that no loss has to copy it; the others are not copied.
+
+    Examples:
+        >>> basis, features = torch.rand(3, 5), torch.rand(4, 5)
+        >>> model = ptd_ext.PartTransition(torch.eye(2).expand(3, 2, 2), basis)
+        >>> model.weights(features).shape, model.transition(features).shape
+        (torch.Size([4, 3]), torch.Size([4, 2, 2]))
     """
 
     def __init__(

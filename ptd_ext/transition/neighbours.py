@@ -64,6 +64,14 @@ def neighbour_transition(
         n_classes: C; by default the largest label plus one.
         max_iter: maximum number of EM iterations.
         tol: EM ends when no entry of T changes by this much.
+
+    Examples:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> labels = torch.arange(300) % 3
+        >>> features = torch.randn(300, 4, generator=generator) + 5 * torch.eye(3, 4)[labels]
+        >>> found = ptd_ext.transition.neighbour_transition(features, labels)
+        >>> found.transition.shape, found.noise_rate < 0.1
+        (torch.Size([3, 3]), True)
     """
     check_same_index(features=features, noisy_labels=noisy_labels)
     features = as_rows(features, "features", "D")

@@ -33,6 +33,11 @@ def combine_pred_probs(pred_probs: Any, ids: Any = None) -> tuple[Tensor, Tensor
               did not train on it. A sample in several folds gets their average.
         ids: ids of the N samples; by default 0 … N−1 or, for pairs, all their ids in rising order.
             For pairs they choose and order the samples.
+
+    Examples:
+        >>> epochs = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.7, 0.3]])]
+        >>> ptd_ext.transition.combine_pred_probs(epochs)
+        (tensor([[0.8000, 0.2000]], dtype=torch.float64), tensor([0]))
     """
     return combine(pred_probs, ids, "pred_probs")
 

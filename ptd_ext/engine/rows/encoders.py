@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -154,9 +155,8 @@ def _loading(library: str, name: str) -> Iterator[None]:
 
 def _of_texts(texts: list[str], name: str) -> Tensor:
     with _loading("sentence-transformers", name):
-        from sentence_transformers import SentenceTransformer
-
-        model = SentenceTransformer(name, local_files_only=True)
+        package = import_module(_MODULES["sentence-transformers"])
+        model = package.SentenceTransformer(name, local_files_only=True)
     return torch.as_tensor(model.encode(texts, show_progress_bar=False)).float().cpu()
 
 
