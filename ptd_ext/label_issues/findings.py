@@ -254,6 +254,7 @@ class LabelIssues:
         sample: Callable[[int], Sample] | None = None,
         max_samples: int = 500,
         evaluation: Evaluation | None = None,
+        audit: Audit | None = None,
     ) -> Path:
         """Write a page to review the labels: one HTML file that works offline.
 
@@ -265,6 +266,8 @@ class LabelIssues:
                 :func:`ptd_ext.find_label_issues`.
             max_samples: the maximum number of rows on the page, the most doubtful ones.
             evaluation: what :meth:`evaluate` measured, to be shown beside the estimates.
+            audit: a sample drawn by :meth:`audit`, which the page shows instead of the doubtful
+                rows, without suggestions, probabilities or flags.
         """
         from ptd_ext.label_issues.report.page import write_report
 
@@ -273,7 +276,9 @@ class LabelIssues:
             warnings = (*self.warnings, *evaluation.warnings)
             shown = replace(self, facts={**evaluation.facts(), **self.facts}, warnings=warnings)
         sample = sample or self.sample
-        return write_report(shown, path, title=title, sample=sample, max_samples=max_samples)
+        return write_report(
+            shown, path, title=title, sample=sample, max_samples=max_samples, audit=audit
+        )
 
 
 def judge(

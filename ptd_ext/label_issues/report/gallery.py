@@ -18,6 +18,7 @@ from ptd_ext.utils.png import png_size
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.findings import LabelIssues
+    from ptd_ext.label_issues.review.audit import Audit
 
 _SMALL_PICTURE = 64  # pixels on either side
 _MAX_TEXTS = 20 << 20  # characters of all texts together
@@ -62,12 +63,14 @@ def make_gallery(
     show: Callable[[int], Sample] | None,
     max_samples: int,
     pictures: Pictures,
+    audit: Audit | None = None,
 ) -> Gallery:
     """Show flagged samples, then others for which another label is likelier, up to `max_samples`.
 
-    If no sample is flagged, the gallery is empty: mere doubts would look like findings.
+    If no sample is flagged, the gallery is empty: mere doubts would look like findings. Of an
+    audit, all rows are shown in its order, without suggestions, probabilities or flags.
     """
-    rows = _rows_shown(found)[:max_samples]
+    rows = _rows_shown(found)[:max_samples] if audit is None else audit.positions
     given, suggested = (
         found.class_indices(labels[rows]).tolist()
         for labels in (found.given_label, found.suggested_label)
@@ -77,20 +80,25 @@ def make_gallery(
     contents, columns = _contents(show, rows.tolist(), pictures)
     flags, quality = found.is_label_issue[rows], found.label_quality[rows]
     payload = {
-        "digest": _digest(names, ids, given, suggested),
+        "digest": _digest(names, ids, given, suggested if audit is None else [audit.name]),
         "classes": list(names),
         "ids": ids,
         "given": given,
-        "suggested": suggested,
-        "quality": _rounded(quality),
-        "probability": _rounded(found.suggested_probability[rows]),
-        "flagged": flags.astype(int).tolist(),
-        "ranking": _ranking(found.posterior[rows]),
-        "fix": _ranks(-clear_errors(quality, found.posterior[rows])),
-        "measure": _ranks(sampling_keys(1 - quality)),
         "columns": columns,
         "contents": contents,
     }
+    if audit is None:
+        payload |= {
+            "suggested": suggested,
+            "quality": _rounded(quality),
+            "probability": _rounded(found.suggested_probability[rows]),
+            "flagged": flags.astype(int).tolist(),
+            "ranking": _ranking(found.posterior[rows]),
+            "fix": _ranks(-clear_errors(quality, found.posterior[rows])),
+            "measure": _ranks(sampling_keys(1 - quality)),
+        }
+    else:
+        payload["audit"] = audit.name
     return Gallery(
         payload=payload,
         count=len(rows),
@@ -198,8 +206,8 @@ def _is_number(text: str) -> bool:
 
 
 def _digest(
-    names: Sequence[str], ids: Sequence[str], given: Sequence[int], suggested: Sequence[int]
+    names: Sequence[str], ids: Sequence[str], given: Sequence[int], other: Sequence[int | str]
 ) -> str:
     """A hash of the content, under which the browser stores the decisions on this page."""
-    content = [list(names), list(zip(ids, given, suggested, strict=True))]
+    content = [list(names), list(ids), list(given), list(other)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

@@ -21,6 +21,7 @@ from ptd_ext.utils.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.findings import LabelIssues
+    from ptd_ext.label_issues.review.audit import Audit
 
 _HERE = Path(__file__).parent
 # In this order: later ones use earlier ones.
@@ -36,6 +37,7 @@ def write_report(
     title: str = "Label issues",
     sample: Callable[[int], Sample] | None = None,
     max_samples: int = 500,
+    audit: Audit | None = None,
 ) -> Path:
     """Write a page to review labels that are probably wrong.
 
@@ -53,7 +55,7 @@ def write_report(
         raise ValueError(f"max_samples must be at least 0; got {max_samples}.")
     path = Path(path)
     pictures = Pictures(path)
-    page = _render(found, title, sample or found.sample, max_samples, pictures)
+    page = _render(found, title, sample or found.sample, max_samples, pictures, audit)
     # A string of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
     with atomic_file(path) as temporary:
         Path(temporary).write_bytes(page.encode("utf-8", errors="replace"))
@@ -67,6 +69,7 @@ def _render(
     sample: Callable[[int], Sample] | None,
     max_samples: int,
     pictures: Pictures,
+    audit: Audit | None,
 ) -> str:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -88,7 +91,7 @@ def _render(
     scripts = [_asset(f"{name}.js") for name in _SCRIPTS]
     style = "".join(_asset(f"{name}.css") for name in _STYLES)
     names = [str(label) for label in found.classes.tolist()]
-    gallery = make_gallery(found, names, sample, max_samples, pictures)
+    gallery = make_gallery(found, names, sample, max_samples, pictures, audit)
     curves = [curve(name, values) for name, values in found.curves.items()]
     given, rates = found.class_indices(found.given_label), found.noise_rate.by_class
     labels, flagged = (
@@ -104,6 +107,7 @@ def _render(
         names=names,
         count=len(found),
         gallery=gallery,
+        audit=audit,
         rates=list(zip(names, rates, labels, flagged, strict=True)),
         highest_rate=max([0.01, *(rate.high for rate in rates if rate.known)]),
         transition=show_transition(found.transition, names),
