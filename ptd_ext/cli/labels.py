@@ -47,6 +47,7 @@ examples:
   ptd-ext labels reviews.csv --label stars --text review --relabel
   ptd-ext labels embeddings.npz                arrays x [N, D] and y [N]
   ptd-ext labels photos/ --encoder timm:resnet18.a1_in1k    a folder of images for each class
+  ptd-ext labels data.csv --label species --verified decisions.csv
   ptd-ext labels data.csv --label species --apply decisions.csv"""
 
 # Flags of the parameters of PTDClassifier, whose defaults they have: flag, type, metavar and help.
@@ -153,6 +154,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDS",
         help="number of folds; a network trained without its fold judges each row (default: 0)",
     )
+    add(
+        "--verified",
+        type=Path,
+        metavar="FILE",
+        help="decisions of reviewers, a .csv or .jsonl file, by which all labels are judged",
+    )
     for name, (flag, kind, metavar, text) in _FLAGS.items():
         default, shown = _default(name)
         add(
@@ -199,6 +206,7 @@ def _run(arguments: argparse.Namespace) -> None:
             ids=data.ids,
             columns=data.columns,
             cross_fit=arguments.cross_fit,
+            verified=arguments.verified,
             progress=True if arguments.verbose else False if arguments.no_progress else None,
             **options,
         )

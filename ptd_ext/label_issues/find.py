@@ -7,15 +7,17 @@ import inspect
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from torch.utils.data import Dataset
 
 from ptd_ext.engine.model.progress import bar_on_terminals
-from ptd_ext.engine.rows.labels import as_ids
+from ptd_ext.engine.rows.labels import as_ids, encode_labels
 from ptd_ext.engine.rows.torch_dataset import read_dataset
 from ptd_ext.label_issues._parameters import check_folds, check_parameters, check_seed
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.mix_ups import check_names, check_rows_and_labels
 from ptd_ext.label_issues.rates import check_flag_share
+from ptd_ext.label_issues.review.read import read_decisions
 from ptd_ext.label_issues.samples import show_rows
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
 from ptd_ext.utils.arguments import check_same_index, has_index
@@ -33,6 +35,7 @@ def find_label_issues(
     ids: Any = None,
     flag_share: float = 1.0,
     cross_fit: int = 0,
+    verified: Any = None,
     random_state: Any = 0,
     progress: bool | str | None = None,
     **options: Any,
@@ -70,6 +73,10 @@ def find_label_issues(
         cross_fit: the number of folds k. With 0, one network that was trained on all rows judges
             them; as it trains through T(x), it hardly memorises wrong labels. With 2 or more, each
             row is judged by a network trained without its fold, which takes k + 1 times as long.
+        verified: labels that reviewers verified, in the forms of
+            :func:`ptd_ext.label_issues.read_decisions`, such as a mapping from ids to true labels
+            or the file of the report. They are never flagged, and the other labels are recalibrated
+            by them, as :meth:`ptd_ext.LabelIssues.update` does.
         random_state: a seed, or a generator of NumPy or torch.
         progress: true prints a line for every epoch of training, "bar" shows a progress bar, false
             nothing; by default a bar if standard error is a terminal.
@@ -102,6 +109,9 @@ def find_label_issues(
     check_same_index(X=X, y=y, pred_probs=pred_probs, features=features, ids=ids)
     if ids is None:
         ids = next((each.index for each in (X, y) if has_index(each)), None)
+    trains = pred_probs is None and features is None
+    if verified is not None and y is not None and trains:
+        _check_verified(verified, y, ids, classes)
     if pred_probs is not None or features is not None:
         if options or cross_fit:
             odd = next(iter(options), "cross_fit")
@@ -117,6 +127,8 @@ def find_label_issues(
             raise TypeError("classes must be given with pred_probs, whose columns they name.")
         options["progress"] = bar_on_terminals() if progress is None else progress
         found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
+    if verified is not None:
+        found = found.update(verified, flag_share=flag_share)
     if len(set(found.ids.tolist())) < len(found):
         shared = "Some rows share an id, so that the table cannot be joined by it."
         found = dataclasses.replace(found, warnings=(*found.warnings, shared))
@@ -134,6 +146,13 @@ def _arguments() -> set[str]:
     with optional_packages("ptd_ext.find_label_issues"):
         from ptd_ext.label_issues.classifier import PTDClassifier
     return {*own, *inspect.signature(PTDClassifier).parameters} - {"options"}
+
+
+def _check_verified(verified: Any, y: Any, ids: Any, classes: Any) -> None:
+    """Raise ValueError for decisions that are not about these rows, or contradict each other."""
+    labels = encode_labels(y, classes)
+    rows = np.arange(len(labels.codes)) if ids is None else as_ids(ids, len(labels.codes))
+    read_decisions(verified, rows, labels).agreed()
 
 
 def _by_training(

@@ -202,3 +202,12 @@ def test_decisions_on_other_labels_are_rejected(table, capsys):
         main(["labels", str(table), "--label", "side", "--apply", str(path)])
     assert "given_label in line 2 of" in capsys.readouterr().err
     assert not table.with_name("data-cleaned").joinpath("cleaned.csv").exists()
+
+
+def test_verified_labels_are_in_the_table(table):
+    path = table.with_name("decisions.csv")
+    path.write_text("id,decision,verified_label\n0,corrected,left\n9,confirmed,\n")
+    main(["labels", str(table), "--label", "side", "--verified", str(path), *QUICK])
+    found = pandas.read_csv(table.with_name("data-labels") / "labels.csv")
+    assert found["verified"].value_counts().to_dict() == {"no": 78, "corrected": 1, "confirmed": 1}
+    assert not found["is_label_issue"][[0, 9]].any()

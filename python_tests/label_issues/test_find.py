@@ -110,3 +110,36 @@ PROBS = np.full((20, 2), 0.5)
 def test_arguments_that_do_not_fit_each_other(arguments, error, message):
     with pytest.raises(error, match=message):
         find_label_issues(**arguments)
+
+
+def test_verified_labels_count_in_every_way_of_judging():
+    """Also those that correct labels; the file of a review and a mapping are alike."""
+    rng = np.random.default_rng(0)
+    true = np.arange(300) % 3
+    rows = (3 * np.eye(3)[true] + rng.normal(size=(300, 3))).astype(np.float32)
+    given = np.where(rng.random(300) < 0.3, (true + 1) % 3, true)
+    probs = 0.6 * np.eye(3)[true] + 0.2 * np.eye(3)[(true + 1) % 3] + 0.2 / 3
+    ids = np.array([f"r{row}" for row in range(300)])
+    verified = {f"r{row}": int(true[row]) for row in range(0, 300, 5)}
+    training = {"method": "EM-F", "network": "linear", "epochs": 2, "progress": False}
+    for x, options in (
+        (rows, training),
+        (None, {"pred_probs": probs}),
+        (None, {"features": rows}),
+        (None, {"pred_probs": probs, "features": rows}),
+    ):
+        before = find_label_issues(x, given, ids=ids, **options)
+        found = find_label_issues(x, given, ids=ids, verified=verified, **options)
+        assert not found.is_label_issue[::5].any()
+        assert (found.suggested_label[::5] == true[::5]).all()
+        assert found.is_verified.sum() == 60
+        rate = (given != true).mean()
+        assert abs(float(found.noise_rate) - rate) <= max(
+            0.08, abs(float(before.noise_rate) - rate)
+        )
+
+
+def test_verified_labels_are_checked_before_the_training():
+    y = np.array([0, 1, 0, 1])
+    with pytest.raises(ValueError, match="id in decision 0 must be among the ids of the data"):
+        find_label_issues(np.zeros((4, 2)), y, verified={9: 1}, network="unknown")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ptd_ext.label_issues.findings import LabelIssues
 
 _CLIP = 1e-6  # a quality closer to 0 or 1 has a logit that would outweigh all others
-# Weights of the squared differences from (0, 1, 0): that of a is weak, since it sets the rate.
-_RIDGE_A, _RIDGE_B, _RIDGE_U = 0.05, 1.0, 1.0
+# Weights of the squared differences from (0, 1, 0), chosen on seeds that no benchmark reports.
+_RIDGE_A, _RIDGE_B, _RIDGE_U = 0.5, 1.0, 5.0
 _MAX_STEPS = 50  # Newton's method needs some five
 _TOLERANCE = 1e-10
 _QUANTILE = 1.959963984540054  # normal quantile for a 95 % interval

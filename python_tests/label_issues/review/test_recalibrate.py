@@ -27,7 +27,8 @@ def test_many_reviewed_rows_give_the_true_parameters():
     quality, given = rng.random(100_000), rng.integers(2, size=100_000)
     p = 1 / (1 + np.exp(-(-1.0 + 0.5 * logit(quality) + np.array([0.3, -0.3])[given])))
     fitted = recalibrate(quality, given, rng.random(100_000) < p, 2)
-    assert fitted.parameters == pytest.approx([-1.0, 0.5, 0.3, -0.3], abs=0.05)
+    a, b, *u = fitted.parameters  # the data determine the sums a + u alone
+    assert [b, a + u[0], a + u[1]] == pytest.approx([0.5, -0.7, -1.3], abs=0.05)
 
 
 def test_the_gradient_is_zero_at_the_solution():
@@ -35,7 +36,7 @@ def test_the_gradient_is_zero_at_the_solution():
     quality, given, right = rng.random(50), rng.integers(3, size=50), rng.random(50) < 0.9
     fitted = recalibrate(quality, given, right, 3)
     design = np.column_stack([np.ones(50), logit(quality), np.eye(3)[given]])
-    ridge = np.array([0.05, 1, 1, 1, 1])
+    ridge = np.array([0.5, 1, 5, 5, 5])
     pull = ridge * (fitted.parameters - [0, 1, 0, 0, 0])
     rest = right - fitted.right(quality, given)
     assert design.T @ rest == pytest.approx(pull, abs=1e-8)
