@@ -96,11 +96,11 @@ def test_repr():
 
 
 def test_bad_options_are_rejected_at_once():
-    for options, sentence in (
+    for options, message in (
         ({"reduction": "avg"}, "reduction must be"),
         ({"smoothing": 2.0}, "smoothing must be"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             ptd_ext.ForwardLoss(torch.eye(3), **options)
     with pytest.raises(ValueError, match="importance must be"):
         ptd_ext.ReweightLoss(torch.eye(3), importance="both")

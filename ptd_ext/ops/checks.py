@@ -103,7 +103,7 @@ def validate_labels(noisy_labels: Tensor, logits: Tensor, ignore_index: int) -> 
     classes = logits.shape[1]
     bad = (noisy_labels < 0) | (noisy_labels >= classes)
     bad &= noisy_labels != ignore_index
-    _raise_for(noisy_labels, bad, "noisy_labels", f"be 0 to {classes - 1} or ignore_index")
+    _raise_for(noisy_labels, bad, "noisy_labels", f"be from 0 to {classes - 1}, or ignore_index")
 
 
 def _check_sums(tensor: Tensor, name: str) -> None:

@@ -47,6 +47,6 @@ def test_noise_is_a_file_that_training_takes(clusters, tmp_path, capsys):
 def test_noise_must_be_of_some_kind(clusters, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["noise", "--dataset", "npz", "--data", str(clusters), "--out", str(tmp_path / "n")])
-    said = capsys.readouterr().err
-    assert "--noise must be one of instance, symmetric, pairwise; got none." in said
+    shown_text = capsys.readouterr().err
+    assert "--noise must be one of instance, symmetric, pairwise; got none." in shown_text
     assert not (tmp_path / "n").exists()

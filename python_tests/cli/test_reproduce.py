@@ -58,7 +58,7 @@ def test_a_table_that_was_moved_goes_on(table, tmp_path):
     assert (code, journal) == (0, [])
 
 
-def test_a_setting_that_cannot_be_is_told_once(table):
+def test_a_setting_that_is_invalid_is_reported_once(table):
     code, output, journal = table.run(*TWO, "--batch-size", "0")
     assert (code, journal) == (2, [])
     assert output.count("batch_size must be at least 1; got 0.") == 1

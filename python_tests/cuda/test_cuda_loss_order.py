@@ -177,7 +177,7 @@ class TestMean:
 
     @pytest.mark.parametrize("weight", [0.0, 3.0, 1e-40, math.inf, math.nan])
     @pytest.mark.parametrize("n", [1, 900])
-    def test_class_weights_that_are_no_numbers(self, n, weight):
+    def test_class_weights_that_are_not_numbers(self, n, weight):
         batch = batch_of(n, 5, 2)
         batch.labels[:] = 1
         class_weight = torch.full((5,), weight)
@@ -191,7 +191,7 @@ class TestMean:
             torch.testing.assert_close(loss.double(), expected, rtol=rtol, atol=0, equal_nan=True)
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
-    def test_bits_of_a_loss_that_is_no_number(self, bad):
+    def test_bits_of_a_loss_that_is_not_a_number(self, bad):
         batch = batch_of(900, 5, 2)
         batch.logits[[7, 400], 1] = bad
         batch.logits[11, 2] = math.nan

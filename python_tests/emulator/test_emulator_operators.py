@@ -99,7 +99,7 @@ def test_memory_of_a_tensor_that_has_gone(ops):
 
 
 @pytest.mark.parametrize("traffic", [False, True])
-def test_memory_allocated_anew_is_another_array(library, ops, traffic):
+def test_memory_allocated_again_is_another_array(library, ops, traffic):
     """Scratch memory that the allocator gives out twice, to a smaller array the second time."""
     scratch = torch.empty(100)
 
@@ -121,7 +121,7 @@ def test_memory_allocated_anew_is_another_array(library, ops, traffic):
 
 
 def test_errors_of_the_operators_themselves():
-    """An argument that is refused is not the emulator's error, and nothing is left of the call."""
+    """An argument that is rejected is not the emulator's error, and nothing is left of the call."""
     x = normal(3, 5)
     with emulated() as ops:
         with pytest.raises(RuntimeError, match="x must be float32 or float64"):

@@ -1,6 +1,6 @@
 """Damages files of every reader at random: `python python_tests/fuzz/files.py --cases 5000`.
 
-A case loads, or raises a sentence that names the file; a crash, another exception, more memory
+A case loads, or raises an error that names the file; a crash, another exception, more memory
 than the limit or more processor time than the limit is a fault. Cases are a function of the seed,
 so that a fault comes again with `--only "<reader>" --first <number> --cases 1`.
 """
@@ -54,9 +54,9 @@ def main() -> int:
         counts[name, outcome.kind] += 1
         if outcome.kind == "fault":
             print(f"{name} {number}: {outcome.text}", flush=True)
-    print(f"{'reader':16} loaded sentence fault")
+    print(f"{'reader':16} loaded message fault")
     for name in sorted({name for name, _ in counts}):
-        print(f"{name:16}", *(f"{counts[name, k]:7}" for k in ("loaded", "sentence", "fault")))
+        print(f"{name:16}", *(f"{counts[name, k]:7}" for k in ("loaded", "message", "fault")))
     total = Counter(kind for (_, kind), count in counts.items() for _ in range(count))
     print(f"{sum(total.values()):,} cases: {dict(total)}")
     return 1 if total["fault"] else 0

@@ -26,7 +26,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a case: `loaded`, `sentence` (a clean exception with `text`), or a `fault`."""
+    """The outcome of a case: `loaded`, `message` (a clean exception with `text`), or a `fault`."""
 
     kind: str
     text: str = ""
@@ -68,12 +68,12 @@ def run_one(load: Callable[[], Any], *, memory: int, seconds: float = 5) -> Outc
 
 
 def judged(load: Callable[[], Any], names: str = "") -> Outcome:
-    """The outcome of a call that must return or raise a sentence, which has `names` in it."""
+    """The outcome of a call that must return or raise an error whose message has `names` in it."""
     try:
         load()
     except (ValueError, FileNotFoundError) as error:
         text = str(error)
-        # Subclasses such as UnicodeDecodeError are what a library raised, and not a sentence.
+        # Subclasses such as UnicodeDecodeError are what a library raised, not messages of ours.
         ours = type(error) is ValueError or isinstance(error, FileNotFoundError)
         chain, cause = [], error
         while cause is not None and len(chain) < 9:
@@ -83,12 +83,12 @@ def judged(load: Callable[[], Any], names: str = "") -> Outcome:
         if any(isinstance(c, MemoryError) or "CPUAllocator" in str(c) for c in chain):
             return Outcome("fault", f"MemoryError within {text}")
         if ours and text.endswith((".", "?")) and names in text and len(text) < 2000:
-            return Outcome("sentence", text)
-        return Outcome("fault", f"no sentence: {type(error).__name__}: {text[:300]}")
+            return Outcome("message", text)
+        return Outcome("fault", f"no error message: {type(error).__name__}: {text[:300]}")
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {str(error)[:300]}"
-        return Outcome("fault", f"{said} ({os.path.basename(where.filename)}:{where.lineno})")
+        printed = f"{type(error).__name__}: {str(error)[:300]}"
+        return Outcome("fault", f"{printed} ({os.path.basename(where.filename)}:{where.lineno})")
     return Outcome("loaded")
 
 

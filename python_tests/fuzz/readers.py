@@ -47,7 +47,7 @@ class Reader:
     load: Callable[[Path], Any]
     damaged: tuple[str, ...] = ()
     within: tuple[Callable[..., bytes], ...] = ()
-    said: str = field(default="\0")
+    printed: str = field(default="\0")
 
     def write(self, root: Path) -> None:
         """Write those of the files that are not in the folder yet."""
@@ -74,8 +74,8 @@ class Reader:
             content = damage(content)
         (root / path).write_bytes(content)
         outcome = judged(lambda: self.load(root), str(root))
-        if outcome.kind == "fault" and f"ValueError: {self.said}" in outcome.text:
-            outcome = Outcome("sentence", outcome.text)
+        if outcome.kind == "fault" and f"ValueError: {self.printed}" in outcome.text:
+            outcome = Outcome("message", outcome.text)
         (root / path).write_bytes(self.files[path])
         return outcome
 
@@ -184,7 +184,7 @@ def estimate() -> ptd_ext.transition.PartFit:
 
 
 def table(separator: str) -> bytes:
-    # Few different names: a column in which all are different is refused as an id.
+    # Few different names: a column in which all are different is rejected as an id.
     rows = ["name,size,kind", *(f"a text {k % 4},{k / 7},{'abc'[k % 3]}" for k in range(12))]
     return "\n".join(rows).replace(",", separator).encode()
 
@@ -197,7 +197,7 @@ def own(path: Path, label: str | None = None, **options: Any) -> None:
         Preprocessing.fit(found.rows())
         keep = np.arange(len(labels.codes)) % 2 == 0
         found.write(path.with_name("copy"), keep, labels.classes[labels.codes[::-1]])
-    except (ValueError, TypeError) as error:  # sentences about rows and labels, whatever their file
+    except (ValueError, TypeError) as error:  # messages about rows and labels, whatever their file
         text = str(error).split("\n")[0]  # scikit-learn says more of missing values
         if not text.endswith((".", "?")):
             raise
@@ -275,41 +275,41 @@ def readers() -> dict[str, Reader]:
     sealed = (mutations.within_safetensors,)
     news_files = {**news(), "glove.txt": glove}
     return {
-        "idx": Reader(mnist(bytes, ""), lambda r: data.load("mnist", r), said="mnist"),
+        "idx": Reader(mnist(bytes, ""), lambda r: data.load("mnist", r), printed="mnist"),
         "idx.gz": Reader(
             mnist(gzip.compress, ".gz"),
             lambda r: data.load("mnist", r),
             within=(mutations.within_gzip,),
-            said="mnist",
+            printed="mnist",
         ),
         "npz": Reader(
             {"d.npz": saved(np.savez, **arrays, ending=".npz")},
             lambda r: data.load("npz", r / "d.npz"),
             within=zipped,
-            said="npz",
+            printed="npz",
         ),
         "npz deflated": Reader(
             {"d.npz": saved(np.savez_compressed, **arrays, ending=".npz")},
             lambda r: data.load("npz", r / "d.npz"),
             within=zipped,
-            said="npz",
+            printed="npz",
         ),
-        "cifar pickles": Reader(batches, lambda r: data.load("cifar10", r), said="cifar10"),
+        "cifar pickles": Reader(batches, lambda r: data.load("cifar10", r), printed="cifar10"),
         "cifar tar": Reader(
             {"cifar-10-python.tar.gz": tar(batches, "w:gz")},
             lambda r: data.load("cifar10", r),
             within=tarred,
-            said="cifar10",
+            printed="cifar10",
         ),
-        "svhn": Reader(mats[False], lambda r: data.load("svhn", r), said="svhn"),
+        "svhn": Reader(mats[False], lambda r: data.load("svhn", r), printed="svhn"),
         "svhn packed": Reader(
             mats[True],
             lambda r: data.load("svhn", r),
             within=(mutations.within_matlab,),
-            said="svhn",
+            printed="svhn",
         ),
         "images": Reader(images(), load_images),
-        "news": Reader(news_files, lambda r: data.load("news", r, text_length=9), said="news"),
+        "news": Reader(news_files, lambda r: data.load("news", r, text_length=9), printed="news"),
         "news tar": Reader(
             {"20news.tar.gz": tar(news(), "w:gz"), "glove.txt": glove},
             lambda r: data.load("news", r, text_length=9),

@@ -142,7 +142,7 @@ def test_fit_part_transitions(seed, classes, per_class, parts, ridge, kind):
     st.booleans(),
 )  # fmt: skip
 def test_find_anchors(seed, samples, classes, dtype, scale, has_ids):
-    """For every class ids of the data, none twice, by rising posterior; or a sentence."""
+    """For every class ids of the data, none twice, by rising posterior; or an error message."""
     posterior = numbers(seed, samples, classes, scale=scale).softmax(-1).to(dtype)
     ids = torch.arange(samples)
     if has_ids:

@@ -15,13 +15,13 @@ CASES = 330
 
 
 def test_files_load_without_damage(tmp_path):
-    """Damage to a file that is refused anyway would test nothing."""
+    """Damage to a file that is rejected anyway would test nothing."""
     for name, reader in readers().items():
         reader.write(tmp_path / name)
         reader.load(tmp_path / name)
 
 
-def test_damaged_files_load_or_get_a_sentence():
+def test_damaged_files_load_or_raise_an_error_message():
     outcomes = list(fuzz(CASES, seed=0))
     faults = [f"{name} {number}: {o.text}" for name, number, o in outcomes if o.kind == "fault"]
     assert not faults, "\n".join(faults)
@@ -29,7 +29,7 @@ def test_damaged_files_load_or_get_a_sentence():
     # Damage that nothing reads, or that everything stops at the door, would test nothing.
     kinds = Counter(outcome.kind for *_, outcome in outcomes)
     assert kinds["loaded"] > CASES // 10
-    assert kinds["sentence"] > CASES // 3
+    assert kinds["message"] > CASES // 3
 
 
 def test_the_child_reports_every_kind_of_fault():
@@ -50,20 +50,20 @@ def test_the_child_reports_every_kind_of_fault():
                 b"\xff".decode()
             elif case == "words":
                 raise ValueError("no full stop")
-            elif case == "sentence":
+            elif case == "message":
                 raise ValueError("file must be a file; it is not.")
 
         return judged(load)
 
-    cases = ["memory", "time", "crash", "other", "library", "words", "sentence", "fine"]
+    cases = ["memory", "time", "crash", "other", "library", "words", "message", "fine"]
     found = dict(run_cases(run, cases, memory=64 * MEGABYTE, seconds=0.3))
     assert found["fine"] == Outcome("loaded")
-    assert found["sentence"].kind == "sentence"
+    assert found["message"].kind == "message"
     texts = {case: found[case].text for case in cases[:6]}
     assert {found[case].kind for case in cases[:6]} == {"fault"}
     assert "MemoryError" in texts["memory"]
     assert texts["time"] == "it took more than 0.3 s"
     assert texts["crash"] == "the child was killed by SIGSEGV"
     assert "KeyError" in texts["other"]
-    assert "no sentence: UnicodeDecodeError" in texts["library"]
-    assert "no sentence: ValueError" in texts["words"]
+    assert "no error message: UnicodeDecodeError" in texts["library"]
+    assert "no error message: ValueError" in texts["words"]

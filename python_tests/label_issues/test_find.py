@@ -16,7 +16,7 @@ X, Y = np.arange(20.0)[:, None], np.arange(20) // 10
 PROBS = np.full((20, 2), 0.5)
 
 
-def test_a_network_at_chance_flags_nothing_though_labels_follow_the_rows():
+def test_a_network_no_better_than_chance_flags_nothing_though_labels_follow_the_rows():
     """Forty rows that a line separates, and a network that has hardly begun to learn."""
     generator = np.random.default_rng(0)
     labels = np.arange(40) % 2

@@ -121,7 +121,7 @@ print(resident() - before)
 
 def test_errors():
     x, _ = mixtures()
-    for data, kind, sentence in (
+    for data, kind, message in (
         (x[0], ValueError, r"X must be \[N, D\] with D at least 1; got \[12\]"),
         (x[:, :0], ValueError, r"X must be \[N, D\] with D at least 1; got \[400, 0\]"),
         (x[:0], ValueError, "X has no rows"),
@@ -131,9 +131,9 @@ def test_errors():
         ([x, x[:, :3]], ValueError, "Every batch of X must have 12 columns.*got 3"),
         (torch.where(x == x.max(), torch.nan, x), ValueError, "X holds NaN or infinity"),
     ):
-        with pytest.raises(kind, match=sentence):
+        with pytest.raises(kind, match=message):
             SimplexNMF(4).fit(data)
-    for options, sentence in (
+    for options, message in (
         ({"n_parts": 0}, "n_parts must be an integer from 1 to 256; got 0"),
         ({"n_parts": 257}, "n_parts must be an integer from 1 to 256; got 257"),
         ({"max_iter": 0}, "max_iter must be an integer >= 1; got 0"),
@@ -142,7 +142,7 @@ def test_errors():
         ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
         ({"forget_factor": 2.0}, "forget_factor must be from 0 to 1; got 2.0"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             SimplexNMF(**({"n_parts": 4} | options)).fit(x)
     model, _ = fitted(x)
     with pytest.raises(ValueError, match=r"X must have 12 columns.*got 5"):

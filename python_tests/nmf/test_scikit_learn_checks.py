@@ -24,13 +24,13 @@ def test_new_rows_must_be_finite(kind, value):
         fitted.transform(kind(rows))
 
 
-def test_complex_rows_get_a_sentence():
+def test_complex_rows_get_an_error_message():
     with pytest.raises(ValueError, match=r"X must be real; got torch\.complex64"):
         SimplexNMF(2).fit(torch.zeros(4, 3, dtype=torch.complex64))
 
 
 def test_numbers_whose_squares_are_not_finite_and_half_a_part():
-    """A sentence, and not what torch says of the probabilities it draws the first parts by."""
+    """The message names the cause, not the probabilities from which torch draws the first parts."""
     x = torch.rand(40, 4, dtype=torch.float64)
     with pytest.raises(ValueError, match="numbers whose squares are not finite: scale it"):
         SimplexNMF(2).fit(1e300 * x)

@@ -252,7 +252,7 @@ def test_memory_grows_with_samples_times_classes_only():
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({"rate": 1.5}, "rate must be from 0 to 1; got 1.5"),
         ({"rate": float("nan")}, "rate must be from 0 to 1; got nan"),
@@ -287,9 +287,9 @@ def test_memory_grows_with_samples_times_classes_only():
         ),
     ],
 )
-def test_bad_arguments(changes, sentence):
+def test_bad_arguments(changes, message):
     arguments = {"features": FEATURES, "labels": LABELS, "rate": 0.3, "random_state": 0} | changes
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.instance_dependent_noise(**arguments)
 
 

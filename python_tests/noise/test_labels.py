@@ -49,7 +49,7 @@ def test_noise_comes_back(noise, tmp_path):
 def test_contents_that_do_not_fit(noise, tmp_path):
 
     path = tmp_path / "noise"
-    for changed, sentence in (
+    for changed, message in (
         (replace(noise, labels=LABELS + 3), "labels must be from 0 to 4; got 7"),
         (replace(noise, labels=LABELS[:9]), r"labels must be \[60\]; got \[9\]"),
         (replace(noise, ids=LABELS), "ids must be distinct"),
@@ -68,7 +68,7 @@ def test_contents_that_do_not_fit(noise, tmp_path):
         (replace(noise, kind=3), "its header must give the kind of noise"),
     ):
         changed.save(path)
-        with pytest.raises(ValueError, match=f"holds no usable label noise: {sentence}"):
+        with pytest.raises(ValueError, match=f"holds no usable label noise: {message}"):
             ptd_ext.noise.LabelNoise.load(path)
 
 

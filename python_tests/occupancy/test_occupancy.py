@@ -102,7 +102,7 @@ def test_the_worst_launch_is_taken():
         ("bound", 64, "kernel has 128 threads, of which __launch_bounds__ allows 64"),
     ],
 )
-def test_faults_get_a_sentence(field, value, complaint):
+def test_faults_get_an_error_message(field, value, complaint):
     usage = Usage("kernel", 128, 32, 0, stack=0, spills=0)
     usage.take_worst({(128, 0): (10, 20)})
     assert usage.faults() == []

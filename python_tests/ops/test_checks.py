@@ -41,9 +41,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "sentence"), CASES)
-def test_shapes_and_label_types(changes, sentence):
-    with pytest.raises(RuntimeError, match=f"forward_loss: ({sentence})"):
+@pytest.mark.parametrize(("changes", "message"), CASES)
+def test_shapes_and_label_types(changes, message):
+    with pytest.raises(RuntimeError, match=f"forward_loss: ({message})"):
         call(**changes)
 
 
@@ -59,20 +59,20 @@ def test_types_of_the_transition(name):
 
 
 def test_options():
-    for options, sentence in (
+    for options, message in (
         ({"reduction": "avg"}, 'reduction must be "none", "mean" or "sum"; got \'avg\''),
         ({"smoothing": 1.0}, "smoothing must be at least 0 and less than 1; got 1.0"),
         ({"smoothing": -0.1}, "smoothing must be at least 0 and less than 1; got -0.1"),
         ({"smoothing": float("nan")}, "smoothing must be at least 0"),
         ({"class_weight": torch.zeros(4).requires_grad_()}, "class_weight must not require"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             call(**options)
-    for options, sentence in (
+    for options, message in (
         ({"importance": "both"}, 'importance must be "detached" or "attached"; got \'both\''),
         ({"max_importance": 0.0}, "max_importance must be positive or None; got 0.0"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             ptd_ext.reweight_loss(*GOOD.arguments, **options)
 
 
@@ -84,7 +84,7 @@ def test_devices():
 
 
 @pytest.mark.parametrize(
-    ("name", "index", "value", "sentence"),
+    ("name", "index", "value", "message"),
     [
         ("weights", (2, 1), -0.25, r"weights must be finite and >= 0; weights\[2, 1\] is -0.25"),
         ("weights", (0, 0), float("nan"), r"weights\[0, 0\] is nan"),
@@ -93,11 +93,11 @@ def test_devices():
         ("noisy_labels", (4,), 9, r"must be 0 to 3 or ignore_index; noisy_labels\[4\] is 9"),
     ],
 )
-def test_validate(name, index, value, sentence):
+def test_validate(name, index, value, message):
     source = GOOD.labels if name == "noisy_labels" else getattr(GOOD, name)
     changed = source.clone()
     changed[index] = value
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         call(**{name: changed}, validate=True)
     call(validate=True)
 
@@ -115,13 +115,13 @@ def test_posteriors():
 
 def test_transition_matrix():
     weights, parts, slack = GOOD.transition
-    for arguments, sentence in (
+    for arguments, message in (
         ((weights, parts[0]), r"parts must be \[R, C, C\]; got \[4, 4\]"),
         ((None, parts), r"parts must be \[C, C\] when weights is None; got \[3, 4, 4\]"),
         ((weights[:, :2], parts), r"weights must be \[N, 3\].*got \[6, 2\]"),
         ((weights, parts, slack[0]), r"slack must be \[4, 4\]; got \[4\]"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             ptd_ext.ops.transition_matrix(*arguments)
     with pytest.raises(TypeError, match=r"parts must be float32, .*; got torch\.int64"):
         ptd_ext.ops.transition_matrix(weights, parts.long())
@@ -163,12 +163,12 @@ def test_backward_operators_check_what_they_get():
 def test_backward_operators_compare_devices(name, saved_name):
     op = getattr(torch.ops.ptd_ext, f"{name}_backward").default
     saved = torch.eye(3)
-    sentence = f"{name}_backward: grad must be on the device of {saved_name}, cpu; got "
-    with pytest.raises(RuntimeError, match=f"{sentence}meta"):
+    message = f"{name}_backward: grad must be on the device of {saved_name}, cpu; got "
+    with pytest.raises(RuntimeError, match=f"{message}meta"):
         op(saved.to("meta"), saved)
     # The kernel itself, which the dispatcher reaches if both are on GPUs.
     cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-    with pytest.raises(RuntimeError, match=sentence):
+    with pytest.raises(RuntimeError, match=message):
         op.redispatch(cpu, saved.to("meta"), saved)
 
 
@@ -180,14 +180,14 @@ def test_arrays_and_lists(name, convert):
     )
     value = convert(arguments[name])
     kind = "numpy.ndarray" if convert is Tensor.numpy else "builtins.list"
-    sentence = rf"{name} must be a torch\.Tensor; got {kind}: pass torch\.as_tensor\({name}\)"
+    message = rf"{name} must be a torch\.Tensor; got {kind}: pass torch\.as_tensor\({name}\)"
     functions = [ptd_ext.forward_loss, ptd_ext.reweight_loss, ptd_ext.clean_posterior]
     for function in functions:
-        with pytest.raises(TypeError, match=sentence):
+        with pytest.raises(TypeError, match=message):
             function(**arguments | {name: value})
     del arguments["noisy_labels"]
     if name != "noisy_labels":
-        with pytest.raises(TypeError, match=sentence):
+        with pytest.raises(TypeError, match=message):
             ptd_ext.ops.noisy_posterior(**arguments | {name: value})
 
 

@@ -161,7 +161,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_changed_parts_are_read_anew(inputs, change, layout):
+def test_changed_parts_are_read_again(inputs, change, layout):
     parts = inputs.parts.clone() if layout == "rows" else prepare_parts(inputs.parts).clone()
     before = loss_of(inputs, parts)
     change(parts)

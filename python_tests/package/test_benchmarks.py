@@ -69,7 +69,7 @@ def test_bench_cuda_leaves_out_what_does_not_fit(load, operators, monkeypatch):
 
 
 @NO_GPU
-def test_bench_cuda_says_that_there_is_no_gpu(load):
+def test_bench_cuda_reports_that_there_is_no_gpu(load):
     with pytest.raises(SystemExit, match="No GPU was found"):
         load("bench_cuda").main([])
 
@@ -110,14 +110,14 @@ def test_least_bytes(load, operators):
         assert least == {"forward": forward} | both, name
 
 
-def test_profile_cuda_says_that_ncu_is_missing(load, monkeypatch):
+def test_profile_cuda_reports_that_ncu_is_missing(load, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(SystemExit, match="ncu was not found: install NVIDIA Nsight Compute"):
         load("profile_cuda").main(["forward_loss"])
 
 
 @NO_GPU
-def test_profile_cuda_says_that_there_is_no_gpu(load, monkeypatch):
+def test_profile_cuda_reports_that_there_is_no_gpu(load, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: f"/somewhere/{name}")
     with pytest.raises(SystemExit, match="No GPU was found"):
         load("profile_cuda").main(["forward_loss"])
@@ -183,7 +183,7 @@ def test_profile_cuda_prints_what_ncu_measured(load, monkeypatch, capsys):
         ("==ERROR== out of cheese\n", 1, "out of cheese"),
     ],
 )
-def test_profile_cuda_says_why_there_is_no_profile(output, code, complaint, load, monkeypatch):
+def test_profile_cuda_reports_why_there_is_no_profile(output, code, complaint, load, monkeypatch):
     with pytest.raises(SystemExit, match=complaint):
         profile(load, monkeypatch, output, code=code)
 

@@ -57,7 +57,7 @@ def test_estimated_transition_is_saved_and_drawn(tmp_path):
         assert (tmp_path / name).stat().st_size > 1000
 
 
-def test_own_data_says_which_labels_are_wrong(tmp_path):
+def test_own_data_reports_which_labels_are_wrong(tmp_path):
     text = run("own_data.py", tmp_path, tmp_path / "own")
     assert int(re.search(r"(\d+) of the 300 most doubtful", text)[1]) >= 270
 

@@ -148,7 +148,7 @@ def test_types_that_are_never_written(noise, part_transition, dtype, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("parts", "sentence"),
+    ("parts", "message"),
     [
         (torch.full((2, 3, 3), -0.1), "parts must not be negative; the smallest entry is -0.1"),
         (torch.rand(0, 3, 3), r"parts must not be empty; got \[0, 3, 3\]"),
@@ -156,10 +156,10 @@ def test_types_that_are_never_written(noise, part_transition, dtype, tmp_path):
         (torch.full((2, 3, 3), float("inf")), "parts must be finite"),
     ],
 )
-def test_parts_that_no_transition_has(part_transition, parts, sentence, tmp_path):
+def test_parts_that_no_transition_has(part_transition, parts, message, tmp_path):
     part_transition.parts, part_transition.basis, part_transition.slack = parts, None, None
     part_transition.save(tmp_path / "parts")
-    with pytest.raises(ValueError, match=f"parts holds no usable part transition: .*{sentence}"):
+    with pytest.raises(ValueError, match=f"parts holds no usable part transition: .*{message}"):
         ptd_ext.PartTransition.load(tmp_path / "parts")
 
 
@@ -191,7 +191,7 @@ def test_no_such_place(noise, tmp_path):
         noise.save(tmp_path / "folder" / "noise")
 
 
-def test_a_text_is_written_whole_or_not_at_all(tmp_path):
+def test_a_text_is_written_atomically(tmp_path):
     path = tmp_path / "table.md"
     write_text(path, "± before")
     with pytest.raises(TypeError):

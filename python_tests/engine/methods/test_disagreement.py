@@ -180,7 +180,7 @@ def test_infinite_losses_never_let_undisputed_samples_in():
 
 
 @pytest.mark.parametrize("make", [Decoupling, CoTeachingPlus])
-def test_counts_start_anew_with_every_epoch(make):
+def test_counts_restart_with_every_epoch(make):
     labels, logits = random_batch(1, 12, 3, networks=2)
     stage = begun(make(Settings(ramp_epochs=0)), labels, 3)
     stage.losses(batch_of(labels), logits)

@@ -35,9 +35,9 @@ def test_one_matrix(clusters, tmp_path, capsys, method, changes):
     settings = quick_settings(clusters, method, select="last", **changes)
     result = train(settings, tmp_path / "run", CPU)
     assert result["test_accuracy"] > 90
-    said = capsys.readouterr().out
-    assert "of labels wrong, diagonal" in said
-    assert ("noise rate held while counting" in said) == (method == "EM-F")
+    printed = capsys.readouterr().out
+    assert "of labels wrong, diagonal" in printed
+    assert ("noise rate held while counting" in printed) == (method == "EM-F")
     learned = learned_by(tmp_path / "run")
     matrix = learned.parts[0]
     assert learned.n_parts == 1

@@ -22,15 +22,15 @@ def test_a_little_above_chance_is_chance():
     codes = torch.arange(400) % 2
     no_gain = torch.full((100,), 0.5).log()
     for accuracy, chance in ((0.61, True), (0.64, True), (0.66, False)):
-        said = chance_warning("It", accuracy, codes, codes[:100], no_gain)
-        assert (said is not None) == chance
+        printed = chance_warning("It", accuracy, codes, codes[:100], no_gain)
+        assert (printed is not None) == chance
     spread = torch.tensor([1.0, -1.0]).repeat(50)  # a standard error of 0.1
     for gain, chance in ((0.25, True), (0.35, False)):
-        said = chance_warning("It", 0.5, codes, codes[:100], no_gain + gain + spread)
-        assert (said is not None) == chance
+        printed = chance_warning("It", 0.5, codes, codes[:100], no_gain + gain + spread)
+        assert (printed is not None) == chance
 
 
-def test_few_rows_of_very_noisy_labels_are_told_from_chance():
+def test_few_rows_of_very_noisy_labels_are_distinguished_from_chance():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(100, 3, generator=generator)
     wrong = torch.rand(100, generator=generator) < 0.3

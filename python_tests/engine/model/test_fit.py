@@ -92,7 +92,7 @@ def test_the_validation_is_of_rows_that_were_not_trained_on(data):
     assert [len(values) for values in found.curves.values()] == [30, 30]
 
 
-def test_a_model_at_chance_is_said_to_be():
+def test_a_model_no_better_than_chance_is_reported():
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(2, (200,), generator=generator)
     noise = data_of(torch.randn(200, 3, generator=generator), labels, 60)
@@ -114,7 +114,7 @@ class LeastSquares:
         return inputs.fetch(torch.arange(len(inputs)), CPU.device) @ self.matrix
 
 
-def test_labels_of_few_rows_that_follow_them_are_not_at_chance(data, monkeypatch):
+def test_labels_of_few_rows_that_follow_them_are_better_than_chance(data, monkeypatch):
     """All rows count, in the order of their labels; a network at chance does not pass."""
     network = LeastSquares(data)
     assert _few_rows_beat_chance(data, [network])

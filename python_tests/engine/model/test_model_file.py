@@ -122,7 +122,7 @@ def test_forged_models(path, changes, about, message):
     with pytest.raises(ValueError, match=rf"model\.safetensors is not.*{message}.*\.$"):
         FittedModel.load(path)
     found = run_one(lambda: FittedModel.load(path), memory=256 * MEGABYTE)
-    assert found.kind == "sentence", found
+    assert found.kind == "message", found
 
 
 @pytest.mark.parametrize("prefix", ["0.network.", "0.feature_network."])

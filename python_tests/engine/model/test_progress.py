@@ -52,7 +52,7 @@ def test_folds_have_a_bar_and_lines(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_another_word_gets_a_sentence():
+def test_another_word_gets_an_error_message():
     with pytest.raises(ValueError, match="progress must be True, False or \"bar\"; got 'loud'"):
         find(progress="loud")
 

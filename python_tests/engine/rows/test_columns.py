@@ -95,7 +95,7 @@ def test_missing_values_that_fit_has_not_seen():
     assert columns.encode(other).tolist() == [[2, 0, 0], [2, 0, 1]]
 
 
-def test_columns_that_are_asked_for_are_no_ids():
+def test_columns_that_are_asked_for_are_not_ids():
     frame = mixed()
     found = Columns.fit(frame, only=["customer_id", "version"])
     assert [entry.kind for entry in found.entries][:2] == ["number", "left out"]
@@ -187,7 +187,7 @@ def test_a_number_is_the_category_of_every_spelling(spellings, kind):
     assert kind is bool or found[2].tolist() == expected[2].tolist()
 
 
-def test_a_number_of_several_spellings_is_no_category():
+def test_a_number_of_several_spellings_is_not_a_category():
     columns = Columns.fit(pandas.DataFrame({"kind": ["01", "1.0", "2"]}))
     found = columns.encode(pandas.DataFrame({"kind": [1, 2]}))
     assert found.sum(1).tolist() == [0, 1]

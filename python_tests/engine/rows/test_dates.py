@@ -40,12 +40,12 @@ def test_times(text, hours):
     "text",
     ["2023-02-29", "2024-2", "2024-02-29 25:00", "2024-02-29 10:70", "2024-02-29 13:00 PM", "x"],
 )
-def test_what_is_no_date(text):
+def test_what_is_not_a_date(text):
     assert np.isnan(days([text], "year-month-day")).all()
     assert spelling_of([text], 0.9) is None
 
 
-def test_strings_that_are_no_dates():
+def test_strings_that_are_not_dates():
     assert spelling_of([], 0.9) is None
     assert spelling_of(["1.2.3", "2.0"], 0.9) is None
     assert spelling_of(["2024-01-01"] * 8 + ["x"] * 2, 0.9) is None

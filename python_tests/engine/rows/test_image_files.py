@@ -151,7 +151,7 @@ def write_tiff(path, pixels, photometric):
     path.write_bytes(header + content + struct.pack("<H", len(tags)) + entries + bytes(4))
 
 
-def test_zero_is_white_where_a_tiff_file_says_so(tmp_path):
+def test_zero_is_white_where_a_tiff_file_declares_it(tmp_path):
     ramp = np.tile(np.linspace(0, 65535, 32, dtype=np.uint16), (32, 1))
     write_tiff(tmp_path / "black.tif", ramp, 1)
     write_tiff(tmp_path / "white.tif", ramp, 0)

@@ -45,7 +45,7 @@ def test_given_classes_set_the_order():
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "message"),
     [
         ([1.0, 1.5], r"Unknown label type: continuous, such as 1.5 at row 1"),
         (["a", None], r"has a missing label at row 1"),
@@ -58,8 +58,8 @@ def test_given_classes_set_the_order():
         (None, r"must hold a label for every row; got None"),
     ],
 )
-def test_bad_labels_get_a_sentence(labels, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_labels_get_an_error_message(labels, message):
+    with pytest.raises(ValueError, match=message):
         encode_labels(labels)
 
 
@@ -104,13 +104,13 @@ def test_labels_that_look_alike_stay_apart(labels):
     assert len(found.classes) == len(set(labels))
 
 
-def test_dates_get_a_sentence():
+def test_dates_get_an_error_message():
     with pytest.raises(ValueError, match="it holds dates or durations"):
         encode_labels(np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"))
 
 
 @pytest.mark.parametrize("labels", [5, {"a": 1}, {1, 2}])
-def test_labels_that_are_no_sequence(labels):
+def test_labels_that_are_not_a_sequence(labels):
     with pytest.raises(TypeError, match=r"y must be a sequence, \[N\]; got"):
         encode_labels(labels)
     with pytest.raises(TypeError, match=r"ids must be a sequence, \[N\]; got"):

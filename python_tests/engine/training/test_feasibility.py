@@ -29,14 +29,14 @@ def error_of(command, values, out, capsys):
     """The message of a command that ends with exit code 2."""
     with pytest.raises(SystemExit) as ended:
         main([*command, *flags(values), "--out", str(out)])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2, said
-    assert "Traceback" not in said
-    return said
+    printed = capsys.readouterr().err
+    assert ended.value.code == 2, printed
+    assert "Traceback" not in printed
+    return printed
 
 
 @pytest.mark.parametrize(
-    ("method", "wrong", "sentence"),
+    ("method", "wrong", "message"),
     [
         ("PTD-F", {"n_parts": 300}, "n_parts must be between 1 and 256; got 300"),
         (
@@ -64,26 +64,26 @@ def error_of(command, values, out, capsys):
     ],
 )
 def test_train_checks_before_the_first_step(
-    clusters, tmp_path, capsys, no_steps, method, wrong, sentence
+    clusters, tmp_path, capsys, no_steps, method, wrong, message
 ):
     values = quick_values(clusters, method, **wrong)
-    assert sentence in error_of(["train"], values, tmp_path / "run", capsys)
+    assert message in error_of(["train"], values, tmp_path / "run", capsys)
     assert not (tmp_path / "run").exists()
 
 
 def test_compare_checks_all_methods_before_the_first_step(clusters, tmp_path, capsys, no_steps):
     values = quick_values(clusters, "CE")
     del values["method"]
-    said = error_of(["compare", "--methods", "CE", "PTD"], values, tmp_path / "out", capsys)
-    assert "method must be one of CE" in said
+    printed = error_of(["compare", "--methods", "CE", "PTD"], values, tmp_path / "out", capsys)
+    assert "method must be one of CE" in printed
     wrong = {**values, "dmi_batch_size": 3}
-    said = error_of(["compare", "--methods", "CE", "DMI"], wrong, tmp_path / "out", capsys)
-    assert "dmi_batch_size must be at least" in said
+    printed = error_of(["compare", "--methods", "CE", "DMI"], wrong, tmp_path / "out", capsys)
+    assert "dmi_batch_size must be at least" in printed
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (["digits", "--n-parts", "300"], "n_parts must be between 1 and 256; got 300"),
         (
@@ -93,9 +93,9 @@ def test_compare_checks_all_methods_before_the_first_step(clusters, tmp_path, ca
         (["digits", "--threads", "100000"], "threads must be at most"),
     ],
 )
-def test_reproduce_checks_before_the_first_cell(tmp_path, capsys, arguments, sentence):
+def test_reproduce_checks_before_the_first_cell(tmp_path, capsys, arguments, message):
     pytest.importorskip("scipy")
-    assert sentence in error_of(["reproduce", *arguments], {}, tmp_path / "table", capsys)
+    assert message in error_of(["reproduce", *arguments], {}, tmp_path / "table", capsys)
     assert not (tmp_path / "table").exists()
 
 
@@ -125,7 +125,7 @@ def test_a_last_batch_of_one_sample(clusters, tmp_path, monkeypatch, no_steps):
 
 
 @pytest.mark.parametrize("method", ["CE", "Co-teaching", "Joint", "DMI", "PTD-F"])
-def test_a_loss_that_is_not_finite_says_where(clusters, tmp_path, monkeypatch, method):
+def test_a_loss_that_is_not_finite_is_located(clusters, tmp_path, monkeypatch, method):
     """In the second epoch, at the fourth of ten steps; the checkpoint is of the first epoch."""
     step, calls = train_step.TrainStep.step, []
 
@@ -144,7 +144,7 @@ def test_a_loss_that_is_not_finite_says_where(clusters, tmp_path, monkeypatch, m
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({}, "The loss is not finite at step 2 of 10 in epoch 1 of stage 'warm up'"),
         # One step an epoch: no loss of the epoch has seen what its step did.
@@ -152,11 +152,11 @@ def test_a_loss_that_is_not_finite_says_where(clusters, tmp_path, monkeypatch, m
         ({"checkpoint_steps": 5}, "The loss is not finite at step 2 of 10 in epoch 1"),
     ],
 )
-def test_a_learning_rate_that_diverges(clusters, tmp_path, capsys, changes, sentence):
+def test_a_learning_rate_that_diverges(clusters, tmp_path, capsys, changes, message):
     values = quick_values(clusters, "PTD-F", lr=1e30, **changes)
-    said = error_of(["train"], values, tmp_path / "run", capsys)
-    assert sentence in said
-    assert "this stage has 1e+30" in said
+    printed = error_of(["train"], values, tmp_path / "run", capsys)
+    assert message in printed
+    assert "this stage has 1e+30" in printed
     assert not (tmp_path / "run" / "checkpoint.pt").exists()
 
 

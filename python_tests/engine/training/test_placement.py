@@ -20,7 +20,7 @@ def data():
 
 
 @pytest.mark.parametrize(("resident", "kept"), [("auto", True), ("yes", True), ("no", False)])
-def test_the_cpu_keeps_the_data_unless_told_otherwise(data, resident, kept):
+def test_the_cpu_keeps_the_data_by_default(data, resident, kept):
     assert keeps_data(Settings(resident=resident), data, CPU) is kept
 
 

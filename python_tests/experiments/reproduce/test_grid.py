@@ -20,7 +20,7 @@ def test_a_cell_and_its_folder_name_each_other(name):
     assert Cell.of_folder(Path("/t") / name) == CELLS[name]
 
 
-def test_a_cell_tells_the_run_what_it_is():
+def test_a_cell_has_the_settings_of_its_run():
     config = Cell("mnist", 30, "PTD-F", 2, 12).config({"epochs": 3, "n_parts": 7})
     expected = {"dataset": "mnist", "rate": 0.3, "method": "PTD-F", "seed": 2, "n_parts": 12}
     assert config == {"epochs": 3, **expected}

@@ -57,7 +57,7 @@ def test_gpus_are_shared_out(table, monkeypatch):
     assert gpus == {"4", "6"}
 
 
-def test_a_failing_cell_is_told_and_the_others_run(table):
+def test_a_failing_cell_is_reported_and_the_others_run(table):
     code, output, journal = table.run(*TWO, CE_0="fail")
     assert code == 1
     assert journal == ["started CE/0", "started CE/1", "ended CE/1"]

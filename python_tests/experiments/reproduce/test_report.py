@@ -45,8 +45,8 @@ def test_without_matplotlib_the_table_is_still_written(table, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, output, _ = table.run(*TWO)
     assert code == 0
-    sentence = 'Drawing needs matplotlib: pip install "ptd_ext[all]"; table.png was left out.\n'
-    assert sentence in output
+    message = 'Drawing needs matplotlib: pip install "ptd_ext[all]"; table.png was left out.\n'
+    assert message in output
     assert f"Written to {table.out}: table.md and table.csv.\n" in output
     assert not (table.out / "table.png").exists()
 

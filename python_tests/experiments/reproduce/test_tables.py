@@ -75,7 +75,7 @@ def test_each_data_set_has_its_section():
     assert "73,257 training samples" in text
 
 
-def test_cells_that_were_run_differently_are_told():
+def test_cells_that_were_run_differently_are_reported():
     alike = {"epochs": 10, "threads": 1}
     results = Results(
         [

@@ -255,9 +255,9 @@ class Races(Trials):
                     processes.append(fork(arguments, output.fileno(), session=True))
                 time.sleep(self.random.choice([0, 0.01, 0.1]))
             codes = [self._wait(process) for process in processes]
-            said = [(self.root / f"output-{runner}").read_text() for runner in range(3)]
-            assert sorted(codes) == [0, 2, 2], "\n".join(said)
-            for text in (text for text, code in zip(said, codes, strict=True) if code):
+            printed = [(self.root / f"output-{runner}").read_text() for runner in range(3)]
+            assert sorted(codes) == [0, 2, 2], "\n".join(printed)
+            for text in (text for text, code in zip(printed, codes, strict=True) if code):
                 assert any(words in text for words in RACING[self.command]), text
             assert contents(out) == self.whole, f"{out} differs"
             shutil.rmtree(out)
@@ -289,7 +289,7 @@ def main():
     for command in RACING if options.races else ():
         with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
             Races(command, Path(root), options.seed).run(options.races)
-        print(f"{options.races} races of {command}: one trained, two said why not", flush=True)
+        print(f"{options.races} races of {command}: one trained, two printed why not", flush=True)
     for command in options.commands if options.kills else ():
         with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
             trials = Trials(command, Path(root), options.seed)

@@ -103,7 +103,7 @@ def test_the_page_shows_curves_samples_and_escaped_names(run):
     assert "clean test" not in page
 
 
-def test_a_warm_up_at_chance_finds_nothing(tmp_path, capsys):
+def test_a_warm_up_no_better_than_chance_finds_nothing(tmp_path, capsys):
     generator = np.random.default_rng(0)
     path = tmp_path / "random.npz"
     np.savez(path, x=generator.standard_normal((300, 5)), y=generator.integers(3, size=300))
@@ -120,12 +120,12 @@ def test_a_clean_test_part_is_called_clean_and_not_judged(own, tmp_path, capsys)
     path = tmp_path / "own.npz"
     np.savez(path, x=x[:400], y=given[:400], x_test=x[400:], y_test=true[400:])
     quick = quick_values(path, "EM-F", noise="none", epochs=2)
-    for name, extra, rows in (("said", {"test_labels": "clean"}, 400), ("unsaid", {}, 500)):
+    for name, extra, rows in (("printed", {"test_labels": "clean"}, 400), ("unsaid", {}, 500)):
         train(resolve({**quick, **extra}, {}), tmp_path / name, CPU)
         assert len(read(tmp_path / name)) == rows
-        assert ("clean test" in capsys.readouterr().out) == (name == "said")
+        assert ("clean test" in capsys.readouterr().out) == (name == "printed")
         result = json.loads((tmp_path / name / "result.json").read_text())
-        assert result["test_labels"] == ("clean" if name == "said" else "given")
+        assert result["test_labels"] == ("clean" if name == "printed" else "given")
 
 
 def test_true_labels_beside_the_given_ones(own, tmp_path, capsys):

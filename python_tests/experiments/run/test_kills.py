@@ -21,5 +21,5 @@ def test_killed_and_racing_runs_end_with_the_same_bits():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for command in ("train", "labels"):
-        assert f"3 races of {command}: one trained, two said why not" in done.stdout
+        assert f"3 races of {command}: one trained, two printed why not" in done.stdout
     assert done.stdout.count("all ended with the same bits") == 4

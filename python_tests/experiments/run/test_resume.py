@@ -87,7 +87,7 @@ def test_sigkill(clusters, tmp_path, method, where, count):
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_stops_cleanly(clusters, tmp_path, number, code):
-    """The command ends with a sentence, and the checkpoint is of what was reached by then."""
+    """The command ends with an error message, and the checkpoint is of what was reached by then."""
     out = tmp_path / "run"
     arguments = command(clusters, out, "PTD-F", warm_up_epochs=100000, batch_size=4)
     process = subprocess.Popen(

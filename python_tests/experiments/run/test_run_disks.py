@@ -67,11 +67,11 @@ def test_a_full_disk_in_a_checkpoint(clusters, tmp_path, small_disk, monkeypatch
         made = fill_at(patch, small_disk, 25, leave)
         with pytest.raises(SystemExit) as ended:
             main(["train", *flags(values), "--out", str(out)])
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "could not be written: the disk is full" in said
-    assert "free some space, then try again" in said
-    assert "Traceback" not in said
+    assert "could not be written: the disk is full" in printed
+    assert "free some space, then try again" in printed
+    assert "Traceback" not in printed
     assert torch.load(out / "checkpoint.pt", weights_only=True)["epoch"] == 2
     assert not list(out.glob(".*.part"))
     with pytest.raises(SystemExit):  # still full
@@ -164,7 +164,7 @@ def read_only(small_disk):
 
 
 def test_a_folder_that_cannot_be_written_to(clusters, small_disk, read_only, capsys):
-    """A finished run is read all the same; one that is not gets a sentence."""
+    """A finished run is read all the same; one that is not gets a message."""
     settings = quick_settings(clusters, "CE", epochs=1)
     out, values = small_disk / "run", quick_values(clusters, "CE", epochs=1)
     main(["train", *flags(values), "--out", str(out)])
@@ -175,8 +175,8 @@ def test_a_folder_that_cannot_be_written_to(clusters, small_disk, read_only, cap
     with pytest.raises(SystemExit) as ended:
         main(["train", *flags(values), "--out", str(small_disk / "other")])
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "could not be written: Read-only file system" in said
+    printed = capsys.readouterr().err
+    assert "could not be written: Read-only file system" in printed
     with pytest.raises(SystemExit) as ended:
         main(["compare", "--methods", "CE", "--seeds", "1", "--out", str(small_disk / "c")])
     assert ended.value.code == 2
@@ -213,7 +213,7 @@ def test_results_that_cannot_be_written(clusters, small_disk, read_only, capsys)
     assert "holds results already" in capsys.readouterr().err
 
 
-def test_a_temporary_file_in_use_is_no_leftover(tmp_path):
+def test_a_temporary_file_in_use_is_not_a_leftover(tmp_path):
     with atomic_file(tmp_path / "a.txt") as temporary:
         remove_leftovers(tmp_path)
         assert os.path.exists(temporary)

@@ -1,4 +1,4 @@
-"""Folders with damaged, foreign or outdated files: a sentence, and nothing silently wrong."""
+"""Folders with damaged, foreign or outdated files: a message, and nothing silently wrong."""
 
 import hashlib
 import json
@@ -103,10 +103,10 @@ def test_resume_with_another_file_of_data(clusters, tmp_path, capsys):
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main(["train", "--out", out, "--resume", "--data", str(others)])
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert ended.value.code == 2
-    assert "on other data" in said.err
-    assert "clean test accuracy" not in said.out
+    assert "on other data" in printed.err
+    assert "clean test accuracy" not in printed.out
 
 
 def test_compare_does_not_mix_data(clusters, tmp_path, capsys):
@@ -151,7 +151,7 @@ def test_a_table_does_not_mix_data(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         ("{}", "with a number test_accuracy; got None"),
         ("[]", "holds a list"),
@@ -167,16 +167,16 @@ def test_a_table_does_not_mix_data(tmp_path, monkeypatch, capsys):
         ),
     ],
 )
-def test_a_result_that_is_none_gets_a_sentence(clusters, tmp_path, text, sentence):
+def test_a_result_of_another_kind_gets_an_error_message(clusters, tmp_path, text, message):
     settings, out = quick_settings(clusters, "CE"), tmp_path / "run"
     train(settings, out, CPU)
     whole = outcome(out)
     (out / "result.json").write_text(text)
     with pytest.raises(ValueError, match=r"result\.json") as caught:
         train(settings, out, CPU, resume=True)
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
     assert (out / "result.json").read_text() == text
-    (out / "result.json").unlink()  # what the sentence says to do
+    (out / "result.json").unlink()  # what the message says to do
     train(settings, out, CPU, resume=True)
     assert outcome(out) == whole
 
@@ -199,7 +199,7 @@ def test_every_flipped_bit_of_a_checkpoint_is_seen(stopped):
     assert checkpoint.load(path, belongs_to)["epoch"] == 1
 
 
-def test_a_checkpoint_that_is_none_gets_a_sentence(stopped, tmp_path):
+def test_a_checkpoint_of_another_kind_gets_an_error_message(stopped, tmp_path):
     settings, out = stopped
     path = out / "checkpoint.pt"
     whole = path.read_bytes()

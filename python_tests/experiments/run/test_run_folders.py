@@ -116,7 +116,7 @@ def test_warmed_up_networks_of_other_data_are_not_taken(clusters, others, tmp_pa
         train(quick_settings(others, "PTD-F"), tmp_path / "a", CPU, resume=True)
 
 
-def test_a_damaged_warm_up_gets_a_sentence(clusters, tmp_path):
+def test_a_damaged_warm_up_gets_an_error_message(clusters, tmp_path):
     cache = {"warm_up_cache": str(tmp_path / "cache")}
     train(quick_settings(clusters, "PTD-F", **cache), tmp_path / "a", CPU)
     (file,) = (tmp_path / "cache").iterdir()

@@ -115,7 +115,7 @@ def test_bytes_and_floats_are_told_apart(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("x", "sentence"),
+    ("x", "message"),
     [
         (np.zeros((2, 7)), r"rows of 8, as in fit; got \[2, 7\]"),
         (np.full((2, 8), np.nan), "X contains NaN"),
@@ -123,8 +123,8 @@ def test_bytes_and_floats_are_told_apart(tmp_path):
         (np.array([["a"] * 8]), "could not convert string to float"),
     ],
 )
-def test_samples_that_do_not_fit(finished, x, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_samples_that_do_not_fit(finished, x, message):
+    with pytest.raises(ValueError, match=message):
         TrainedRun.load(finished).predict(x)
 
 
@@ -155,7 +155,7 @@ def forge(folder, before, after):
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("damage", "message"),
     [
         (lambda f: shutil.rmtree(f), "is not a folder"),
         (lambda f: (f / "settings.toml").unlink(), "holds no run of `ptd-ext train`"),
@@ -180,9 +180,9 @@ def forge(folder, before, after):
         ),
     ],
 )
-def test_folders_without_a_finished_run(folder, damage, sentence):
+def test_folders_without_a_finished_run(folder, damage, message):
     damage(folder)
-    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         TrainedRun.load(folder)
 
 

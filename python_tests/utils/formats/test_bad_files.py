@@ -1,4 +1,4 @@
-"""Files that cost little to make: each is loaded or answered within a bound, with a sentence.
+"""Files that cost little to make: each is loaded or answered within a bound, with an error message.
 
 Every case runs in a child process that may map a few hundred megabytes and use some seconds.
 """
@@ -29,10 +29,10 @@ ZEROS = _deflate.compress(bytes(16 * MEGABYTE)) + _deflate.flush(zlib.Z_FULL_FLU
 END = zlib.compressobj(9, zlib.DEFLATED, -15).flush()
 
 
-def check(load, sentence, memory=200 * MEGABYTE, seconds=3):
+def check(load, message, memory=200 * MEGABYTE, seconds=3):
     outcome = run_one(load, memory=memory, seconds=seconds)
-    assert outcome.kind == "sentence", outcome.text
-    assert re.search(sentence, outcome.text), outcome.text
+    assert outcome.kind == "message", outcome.text
+    assert re.search(message, outcome.text), outcome.text
 
 
 def npz(path, **arrays):
@@ -216,13 +216,13 @@ def test_a_deflated_file_of_torch(tmp_path):
     path = bomb(tmp_path / "human.pt", "human/data.pkl", 20, text)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("human/version", b"3\n")
-    sentence = r"human\.pt must be stored as torch\.save does it; human/data\.pkl is compressed"
-    check(lambda: data.load("cifar10", tmp_path, labels_file=path), sentence)
-    check(lambda: load_weights(torch.nn.Linear(2, 2), path), sentence)
+    message = r"human\.pt must be stored as torch\.save does it; human/data\.pkl is compressed"
+    check(lambda: data.load("cifar10", tmp_path, labels_file=path), message)
+    check(lambda: load_weights(torch.nn.Linear(2, 2), path), message)
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         ("a." * 30_000 + "a = 1", "at most 64 dots in a line; line 1 has more"),
         (f"lr = {{ {'a.' * 30_000}a = 1 }}", "at most 64 dots in a line"),
@@ -234,10 +234,10 @@ def test_a_deflated_file_of_torch(tmp_path):
         ("k" * 60_000 + " = 1", "which is not a setting"),
     ],
 )
-def test_a_configuration_that_takes_long(tmp_path, text, sentence):
+def test_a_configuration_that_takes_long(tmp_path, text, message):
     path = tmp_path / "c.toml"
     path.write_text(text)
-    check(lambda: read_config(path), rf"c\.toml.*{sentence}")
+    check(lambda: read_config(path), rf"c\.toml.*{message}")
 
 
 def news(tmp_path, texts):
@@ -250,12 +250,12 @@ def news(tmp_path, texts):
 
 
 @pytest.mark.parametrize(
-    ("limit", "sentence"),
+    ("limit", "message"),
     [("_MAX_TEXT", "declares 12 bytes"), ("_MAX_MESSAGES", "at most 20 "), ("_MAX_WORDS", "of 20")],
 )
-def test_texts_without_end(tmp_path, limit, sentence, monkeypatch):
+def test_texts_without_end(tmp_path, limit, message, monkeypatch):
     monkeypatch.setattr(f"ptd_ext.experiments.datasets.sets.news.{limit}", 20, raising=False)
-    check(news(tmp_path, (f"the w{k:07}" for k in range(30))), sentence)
+    check(news(tmp_path, (f"the w{k:07}" for k in range(30))), message)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_texts_without_end(tmp_path, limit, sentence, monkeypatch):
     [np.array([0.0, 1.9]), np.array([0, 1j]), np.array([False, True]), np.array(["0", "1"])],
 )
 @pytest.mark.parametrize("ending", ["npy", "npz", "pt"])
-def test_labels_that_are_no_whole_numbers(tmp_path, labels, ending):
+def test_labels_that_are_not_integers(tmp_path, labels, ending):
     cifar(tmp_path)
     path = tmp_path / f"labels.{ending}"
     if ending == "npy":
@@ -279,12 +279,12 @@ def test_labels_that_are_no_whole_numbers(tmp_path, labels, ending):
 
 
 @pytest.mark.parametrize("labels", [[0, 1.9], [False, True], np.array([0, 1.9]), ["0", "1"], 3])
-def test_labels_of_batches_that_are_no_whole_numbers(tmp_path, labels):
+def test_labels_of_batches_that_are_not_integers(tmp_path, labels):
     content = pickle.dumps({"data": BATCH, "labels": labels}, 2)
     check(cifar(tmp_path, data_batch_1=content), "labels of .*data_batch_1 must be integers")
 
 
-def test_labels_of_svhn_that_are_no_whole_numbers(tmp_path):
+def test_labels_of_svhn_that_are_not_integers(tmp_path):
     scipy_io = pytest.importorskip("scipy.io")
     images = np.zeros((32, 32, 3, 2), np.uint8)
     for labels, kind in (([1, 2.5], "float64"), ([1, 2j], "others"), ([True, True], "float")):

@@ -130,7 +130,7 @@ def test_a_malicious_pickle_is_rejected_and_not_run(tmp_path, protocol):
         (pickle.dumps({"a": np.zeros(9)}, 2)[:-20], "cut off, damaged or not a pickle"),
     ],
 )
-def test_pickles_that_are_no_arrays(content, message):
+def test_pickles_that_are_not_arrays(content, message):
     with pytest.raises(ValueError, match=message):
         read_pickle(content, "file")
 

@@ -63,7 +63,7 @@ def test_noise_features_are_raw_pixels(tmp_path):
     assert (features.numpy() == arrays["train"].reshape(7, 20)).all()
 
 
-def test_missing_says_where(tmp_path):
+def test_missing_files_are_located(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"train-images-idx3-ubyte .*MNIST/raw.*yann") as e:
         data.load("mnist", tmp_path)
     assert str(tmp_path / "mnist") in str(e.value)
