@@ -1,5 +1,6 @@
 """find_label_issues: arguments that fit each other, ids, and when nothing is flagged."""
 
+import inspect
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 import ptd_ext
 from ptd_ext.engine.model.chance import labels_follow_rows
+from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.label_issues.find import find_label_issues
 
 pytest.importorskip("sklearn")
@@ -143,3 +145,22 @@ def test_verified_labels_are_checked_before_the_training():
     y = np.array([0, 1, 0, 1])
     with pytest.raises(ValueError, match="id in decision 0 must be among the ids of the data"):
         find_label_issues(np.zeros((4, 2)), y, verified={9: 1}, network="unknown")
+
+
+def test_function_class_and_command_have_the_same_defaults():
+    """`ptd-ext labels` takes its defaults from the class, `ptd-ext train` from the settings."""
+    settings = {name: entry.default for name, entry in Settings.entries().items()}
+    settings["random_state"] = settings.pop("seed")
+    function, classifier = defaults(find_label_issues), defaults(ptd_ext.PTDClassifier)
+    # `progress` depends on the terminal; None and "auto" stand for a choice that suits the data.
+    suited = {"progress", "epochs", "device"}
+    for one, other in itertools.combinations((function, classifier, settings), 2):
+        shared = (one.keys() & other.keys()) - suited
+        assert {name: one[name] for name in shared} == {name: other[name] for name in shared}
+    assert {"flag_share", "random_state"} <= function.keys() & classifier.keys()
+    assert {"method", "network", "n_parts"} <= classifier.keys() & settings.keys()
+
+
+def defaults(function):
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
