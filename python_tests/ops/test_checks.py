@@ -90,7 +90,7 @@ def test_devices():
         ("weights", (0, 0), float("nan"), r"weights\[0, 0\] is nan"),
         ("parts", (1, 2, 3), float("inf"), r"parts\[1, 2, 3\] is inf"),
         ("slack", (3, 0), float("-inf"), r"slack must be finite; slack\[3, 0\] is -inf"),
-        ("noisy_labels", (4,), 9, r"must be 0 to 3 or ignore_index; noisy_labels\[4\] is 9"),
+        ("noisy_labels", (4,), 9, r"must be from 0 to 3, or ignore_index; noisy_labels\[4\] is 9"),
     ],
 )
 def test_validate(name, index, value, message):
