@@ -50,6 +50,15 @@ def test_readme_is_short_and_its_links_lead_somewhere():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.parametrize(
+    "page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS))
+)
+def test_links_and_pictures_of_pages_exist(page):
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    lost = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert lost == []
+
+
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md"])
 def test_files_that_a_page_names_exist(page):
     """Full paths, paths below ptd_ext/ and python_tests/, or the names of files there."""
