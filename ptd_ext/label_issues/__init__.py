@@ -5,6 +5,7 @@ from ptd_ext.label_issues.review.apply import CleanedLabels, undo
 from ptd_ext.label_issues.review.audit import Audit
 from ptd_ext.label_issues.review.decisions import Answer, Decision, Decisions
 from ptd_ext.label_issues.review.evaluation import Evaluation
+from ptd_ext.label_issues.review.exchange.hugging_face import add_columns
 from ptd_ext.label_issues.review.read import read_decisions
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Evaluation",
     "Interval",
     "NoiseRate",
+    "add_columns",
     "read_decisions",
     "undo",
 ]

@@ -216,6 +216,34 @@ class LabelIssues:
         write_csv(path, COLUMNS, zip(*columns, strict=True))
         return Path(path)
 
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        format: str,
+        *,
+        sample: Callable[[int], Sample] | None = None,
+        max_samples: int | None = None,
+    ) -> Path:
+        """Write the doubtful rows with their suggestions for another tool to label with.
+
+        :func:`ptd_ext.label_issues.read_decisions`, :meth:`update`, :meth:`evaluate` and
+        :meth:`apply` read what the tool exports.
+
+        Args:
+            path: the file to write.
+            format: "csv", "jsonl", "label-studio" (with a labelling config beside the file) or
+                "argilla".
+            sample: as for :meth:`report`.
+            max_samples: the maximum number of rows; by default all that are doubtful.
+        """
+        from ptd_ext.label_issues.review.exchange.registry import format_of
+        from ptd_ext.label_issues.review.exchange.tasks import make_tasks
+
+        writer = format_of(format, Path(path))
+        tasks = make_tasks(self, sample or self.sample, max_samples)
+        writer.write(Path(path), tasks, [str(label) for label in self.classes.tolist()])
+        return Path(path)
+
     def plot(self, axes: Any = None) -> Any:
         """Draw the noise rate of every given label and the mean T(x); returns matplotlib's axes.
 

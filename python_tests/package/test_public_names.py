@@ -62,7 +62,7 @@ ELSEWHERE = {
     ],
     "label_issues": [
         *("Answer", "Audit", "CleanedLabels", "Decision", "Decisions", "Evaluation", "Interval"),
-        *("NoiseRate", "read_decisions", "undo"),
+        *("NoiseRate", "add_columns", "read_decisions", "undo"),
     ],
     "engine": [
         "FittedModel",

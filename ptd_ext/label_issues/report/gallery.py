@@ -70,7 +70,7 @@ def make_gallery(
     If no sample is flagged, the gallery is empty: mere doubts would look like findings. Of an
     audit, all rows are shown in its order, without suggestions, probabilities or flags.
     """
-    rows = _rows_shown(found)[:max_samples] if audit is None else audit.positions
+    rows = rows_shown(found)[:max_samples] if audit is None else audit.positions
     given, suggested = (
         found.class_indices(labels[rows]).tolist()
         for labels in (found.given_label, found.suggested_label)
@@ -123,7 +123,8 @@ def sampling_keys(doubt: NDArray[np.float64], seed: int = 0) -> NDArray[np.float
     return np.random.default_rng(seed).exponential(size=len(doubt)) / np.maximum(doubt, 1e-12)
 
 
-def _rows_shown(found: LabelIssues) -> NDArray[np.int64]:
+def rows_shown(found: LabelIssues) -> NDArray[np.int64]:
+    """Positions of the flagged rows, then of others for which another label is likelier."""
     flags, quality = found.is_label_issue, found.label_quality
     if not flags.any():
         return np.empty(0, dtype=np.int64)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ptd_ext.engine.rows.labels import GivenLabels, id_list, is_missing
 from ptd_ext.label_issues.review.decisions import Answer, Decision, Decisions
+from ptd_ext.label_issues.review.exchange.registry import read_export
 from ptd_ext.utils.arguments import has_index
 from ptd_ext.utils.bounded_files import shortened
 
@@ -37,7 +38,7 @@ def read_decisions(source: Any, ids: NDArray[Any], labels: GivenLabels) -> Decis
     Args:
         source: Decisions; a mapping or a pandas Series from ids to verified labels, where an
             :class:`Answer` may stand for a label; a data frame; or the name of a .csv or .jsonl
-            file.
+            file, or of a .json file that Label Studio or Argilla exported.
         ids: the ids of the rows, [N].
         labels: their given labels, of all classes, [N].
     """
@@ -52,8 +53,8 @@ def _records(source: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for number, each in enumerate(source):
             yield f"decision {number}", {**vars(each), "decision": each.answer.value}
     elif isinstance(source, (str, os.PathLike)):
-        read = _json_lines if Path(source).suffix.lower() == ".jsonl" else _csv_lines
-        yield from read(Path(source))
+        readers = {".jsonl": _json_lines, ".json": read_export}
+        yield from readers.get(Path(source).suffix.lower(), _csv_lines)(Path(source))
     elif has_index(source) and hasattr(source, "columns"):
         columns = {str(name): source[name].tolist() for name in source.columns}
         columns = {"id": id_list(np.asarray(source.index)), **columns}

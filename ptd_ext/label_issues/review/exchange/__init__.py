@@ -1,0 +1,1 @@
+"""Rows to review for other labelling tools, and their answers."""
