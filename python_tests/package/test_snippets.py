@@ -5,6 +5,7 @@ snippet under the line `<!-- not run: REASON -->` is only compiled. Included scr
 test_examples.py.
 """
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -73,3 +74,29 @@ def test_every_command_of_a_page_exists():
             named.update(re.findall(r"(?:^|&& )ptd-ext (\w+)", block, re.M))
     assert len(named) >= 5
     assert named <= set(COMMANDS)
+
+
+# Flags of other programs that pages name.
+OTHER_FLAGS = {"--array", "--cases", "--classes", "--csv", "--dist", "--hypothesis-profile"}
+OTHER_FLAGS |= {"--nnodes", "--nproc-per-node", "--rdzv-backend", "--rdzv-endpoint"}
+
+
+def test_every_flag_of_a_page_exists(capsys, monkeypatch):
+    from ptd_ext.cli import COMMANDS, main
+
+    monkeypatch.setenv("COLUMNS", "1000")
+    for command in COMMANDS:
+        for option in ("--help", "--help-all"):
+            with contextlib.suppress(SystemExit):  # not every command has both
+                main([command, option])
+    flag = r"(?<![\w-])--[a-z][a-z0-9-]+"
+    known = set(re.findall(flag, capsys.readouterr().out)) | OTHER_FLAGS
+    assert {"--help-all", "--relabel", "--shard", "--slack-loss"} <= known
+    named = {
+        (page.name, found)
+        for page in PAGES
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#SBATCH")
+        for found in re.findall(flag, line)
+    }
+    assert sorted(pair for pair in named if pair[1] not in known) == []

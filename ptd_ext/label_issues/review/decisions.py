@@ -133,7 +133,7 @@ class Decisions:
         }
 
     def codes(self, ids: NDArray[Any], labels: GivenLabels) -> NDArray[np.int64]:
-        """The agreed decisions as codes of :mod:`ptd_ext.transition.verified`, [N].
+        """The agreed decisions as codes of `ptd_ext.transition.verified`, [N].
 
         Args:
             ids: the ids of the rows, [N].

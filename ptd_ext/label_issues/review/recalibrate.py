@@ -111,7 +111,7 @@ def update(found: LabelIssues, codes: NDArray[np.int64], flag_share: float) -> L
 
     Args:
         found: the findings.
-        codes: what the review found, as in :mod:`ptd_ext.transition.verified`, [N].
+        codes: what the review found, as in `ptd_ext.transition.verified`, [N].
         flag_share: as in :func:`ptd_ext.find_label_issues`.
     """
     given, n_classes = found.class_indices(found.given_label), len(found.classes)
