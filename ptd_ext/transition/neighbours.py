@@ -58,7 +58,9 @@ def neighbour_transition(
     noise, so that the estimated rate is too high rather than too low.
 
     Args:
-        features: [N, D]; neighbours are found by cosine, exactly.
+        features: [N, D]; neighbours are found by cosine, up to 100,000 samples exactly. More are
+            divided into √N cells by k-means, and a sample has its neighbours in the 16 cells
+            nearest to it.
         noisy_labels: [N].
         k: number of neighbours of a sample, less than N.
         n_classes: C; by default the largest label plus one.

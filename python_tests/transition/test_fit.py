@@ -249,11 +249,11 @@ def test_diagnose_warns_of_rows_that_are_not_identified():
     anchors[1] = anchors[1][:5]  # fewer than parts
     weights[anchors[3]] = weights[0].clone()  # all alike
     fit = ptd_ext.fit_part_transitions(weights.float(), posterior.float(), anchors)
-    message = (
+    sentence = (
         r"2 of 4 classes have fewer than 6 independent anchors.*not identified and the ridge "
         r"decides: class \(independent anchors\) 1 \(5\), 3 \(1\)\. Take more anchors"
     )
-    with pytest.warns(UserWarning, match=message) as caught:
+    with pytest.warns(UserWarning, match=sentence) as caught:
         report = fit.diagnose()
     assert caught[0].filename == __file__
     assert report.identified == [True, False, True, False]
@@ -289,7 +289,7 @@ def test_classes_with_different_numbers_of_anchors():
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1000, 1), (10, 2)])
-def test_directions_within_rounding_do_not_count(count, rank):
+def test_directions_within_rounding_are_none(count, rank):
     """Weights of float32 are known to 6e-8, and the more anchors there are the less that says."""
     g = new_generator(0)
     apart = torch.randn(2 * count, 1, generator=g, dtype=torch.float64)
@@ -307,7 +307,7 @@ def test_directions_within_rounding_do_not_count(count, rank):
 
 def test_bad_arguments():
     weights, posterior, anchors, _ = planted(4, 3, 10)
-    for changes, message in (
+    for changes, sentence in (
         ({"ridge": -1}, "ridge must be at least 0; got -1"),
         ({"ridge": math.nan}, "ridge must be at least 0; got nan"),
         ({"weights": weights[:5]}, r"weights must be \[40, R\]; got \[5, 3\]"),
@@ -317,7 +317,7 @@ def test_bad_arguments():
         ({"pred_probs": posterior.log()}, "pred_probs must be probabilities"),
     ):
         arguments = {"weights": weights, "pred_probs": posterior, "anchors": anchors} | changes
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=sentence):
             ptd_ext.fit_part_transitions(**arguments)
 
 

@@ -5,6 +5,7 @@ import torch
 from random_numbers import new_generator
 
 import ptd_ext
+from ptd_ext.transition import nearest
 
 
 def clusters(samples=3000, classes=4, seed=0, absent=None):
@@ -40,7 +41,7 @@ def test_iterations_are_counted():
     assert 3 < settled.n_iter < 1000
 
 
-def test_class_without_labels_is_reported():
+def test_class_without_labels_is_told():
     features, _, noisy, _ = clusters(500, absent=3)
     noisy[noisy == 3] = 0
     found = ptd_ext.transition.neighbour_transition(features, noisy, n_classes=4)
@@ -51,7 +52,7 @@ def test_class_without_labels_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("features", "labels", "options", "message"),
+    ("features", "labels", "options", "sentence"),
     [
         (torch.zeros(3, 2), [0, 1, 1], {}, "k must be at least 1 and less than the 3 samples"),
         (torch.zeros(1, 2), [0], {"n_classes": 2, "k": 1}, "less than the 1 samples; got 1"),
@@ -74,8 +75,8 @@ def test_class_without_labels_is_reported():
         ),
     ],
 )
-def test_bad_arguments_get_an_error_message(features, labels, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_arguments_get_a_sentence(features, labels, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
         ptd_ext.transition.neighbour_transition(features, labels, **options)
 
 
@@ -87,3 +88,15 @@ def test_two_classes():
     found = ptd_ext.transition.neighbour_transition(features, noisy)
     assert (found.posterior.argmax(1) == clean).float().mean() > 0.98
     assert abs(found.noise_rate - (noisy != clean).float().mean()) < 0.03
+
+
+def test_many_samples_have_their_neighbours_in_cells(monkeypatch):
+    features, _, noisy, _ = clusters()
+    exact = ptd_ext.transition.neighbour_transition(features, noisy)
+    monkeypatch.setattr(nearest, "_EXACT", len(features) - 1)
+    found = ptd_ext.transition.neighbour_transition(features, noisy)
+    assert not torch.equal(found.posterior, exact.posterior)
+    torch.testing.assert_close(found.transition, exact.transition, rtol=0, atol=0.03)
+    monkeypatch.setattr(nearest, "_EXACT", len(features))
+    again = ptd_ext.transition.neighbour_transition(features, noisy)
+    assert torch.equal(again.posterior, exact.posterior)
