@@ -1,4 +1,4 @@
-"""Says what a wheel holds, and fails if it could not run where it claims to: audit_wheel.py WHEEL.
+"""Shows what a wheel holds, and fails if it could not run where it claims to: audit_wheel.py WHEEL.
 
 * The operators must not refer to Python: one library then serves every version of it, and every
   torch from 2.10 on by torch's stable ABI. Only `_C`, built per Python, may.

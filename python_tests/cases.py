@@ -207,7 +207,7 @@ def assert_same(
 
 
 def peak_bytes(step: Callable[[], object]) -> int:
-    """The most that a call of `step` holds at once, as torch's CPU allocator sees it."""
+    """The maximum that a call of `step` holds at once, as torch's CPU allocator sees it."""
     step()  # what is kept from step to step is not the step's
     activities = [torch.profiler.ProfilerActivity.CPU]
     for _ in range(5):  # a profile now and then comes back without any event

@@ -26,7 +26,7 @@ class Batch:
 
     @property
     def matrix(self):
-        """The arguments that say what T(x) is."""
+        """The arguments that define T(x)."""
         return self.weights, self.parts, self.slack
 
     @property

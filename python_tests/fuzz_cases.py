@@ -33,7 +33,7 @@ def cases(ordinary: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 @dataclass(frozen=True)
 class Case:
-    """Arguments of a loss, and what may be said of its result."""
+    """Arguments of a loss, and what holds for its result."""
 
     logits: Tensor
     labels: Tensor

@@ -9,7 +9,7 @@ The bytes of an array that a V100's memory moves are taken to be
     emulator/launches.py.
 
 Kernels run on few samples, and the counts stand for many: a call on many samples, in which no
-kernel runs, says how large each array is then, and what is counted of it is scaled by that.
+kernel runs, shows how large each array is then, and what is counted of it is scaled by that.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def outcome(folder):
     result = json.loads((folder / "result.json").read_text())
     for record in (*records, result):
         record.pop("seconds")
-    result.pop("sha256")  # of files that name the folder of the cache
+    result.pop("sha256")  # files that name the folder of the cache
     tensors = model_tensors(folder)
     return records, result, {name: tensor.tolist() for name, tensor in tensors.items()}
 

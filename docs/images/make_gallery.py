@@ -16,7 +16,7 @@ import ptd_ext
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 OUT = HERE / "gallery"
-COLOURS = 64  # of the palette, which keeps the files small
+COLOURS = 64  # size of the palette, which keeps the files small
 
 
 def run(script: str, *arguments: object) -> str:

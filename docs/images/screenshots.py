@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "python_tests"))
 
 from label_issues.report.report_browser import Browser  # noqa: E402
 
-COLOURS = 96  # of the palette, which keeps the files small
+COLOURS = 96  # size of the palette, which keeps the files small
 BY_ID = "id"  # neighbours by quality look alike
 REVIEW = "document.getElementById('review-labels').scrollIntoView()"
 

@@ -94,7 +94,7 @@ def test_entries_near_zero(size, off):
     batch.weights[:] = 1 / size[2]
     batch.slack[0] = off - batch.parts[:, 0].mean(0)
     batch.slack[0, -1] += 0.5
-    check_posterior(batch)  # of the slack's gradient rounding may leave out an entry
+    check_posterior(batch)  # in the slack's gradient, rounding may leave out an entry
 
 
 @pytest.mark.parametrize("size", [(10, 20), (14, 3), (40, 4)])

@@ -91,7 +91,7 @@ def test_max_importance(c, importance, cap):
 def test_ignored_samples_and_class_weights(c, reduction):
     batch = batch_of(37, c, 2, 0.1 if reduction == "mean" else None)
     class_weight = uniform(c) + 0.5
-    for index in (-100, 1):  # one that is no class, one that is
+    for index in (-100, 1):  # one that is not a class, one that is
         batch.labels[::3] = batch.ignore_index = index
         check_loss(batch, reduction=reduction, class_weight=class_weight)
 

@@ -85,7 +85,7 @@ def test_more_classes(n, c, r, slack):
     ("n", "c", "r"), [(37, 100, 20), (73, 101, 2), (1, 51, 45), (36, 75, 1), (145, 76, 1)]
 )
 def test_parts_of_tiles(n, c, r, slack):
-    """Samples, classes and parts that are no multiple of a power of two."""
+    """Samples, classes and parts that are not a multiple of a power of two."""
     check_noisy(noisy_batch(n, c, r, slack, seed=n + c), wanted=("logits",), check=False)
 
 

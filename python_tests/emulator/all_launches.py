@@ -20,7 +20,7 @@ CLASSES += [768, 769, 1000, 1025, 1536, 2048, 2049, 3072, 3073, 4097, 6144, 6145
 PARTS = [*range(1, 10), 16, 17, 20, 21, 32, 33, 48, 64, 65, 96, 128, 129, 160, 161, 192, 193, 256]
 PARTS += [257, 320, 400, 513, 1025, 1600]
 TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-MAX_BYTES = 2**30  # of the parts: what comes back is as large
+MAX_BYTES = 2**30  # the parts: what comes back is as large
 MAX_COPIED = 2**20  # bytes of the parts, where operators copy them
 
 
@@ -108,7 +108,7 @@ def _calls(memory: Memory, c: int, r: int) -> Iterator[tuple[str, Any]]:
 def _run(ops: Operators, name: str, arguments: Any) -> None:
     try:
         getattr(ops, name)(*arguments)
-    except RuntimeError as error:  # of more classes or parts than the operator takes
+    except RuntimeError as error:  # more classes or parts than the operator takes
         if "at most" not in str(error) and "1 to 256 parts" not in str(error):
             raise
 

@@ -184,7 +184,7 @@ def _tensor_rebuild(data: bytearray, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _with_lines(text: str) -> str:
-    """Replace "[library+0x1234]" by "(file.cu:12)" where addr2line can tell."""
+    """Replace "[library+0x1234]" by "(file.cu:12)" where addr2line finds it."""
 
     def line(match: re.Match[str]) -> str:
         tool = shutil.which("addr2line")

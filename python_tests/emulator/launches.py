@@ -52,7 +52,7 @@ def kernel_name(signature: str) -> str:
         if letter == "(" and depth == 0:
             name = name[:at]
             break
-    # Casts to built-in types say nothing; one to an enumeration is part of the argument.
+    # Casts to built-in types have no meaning; one to an enumeration is part of the argument.
     return re.sub(r"\([a-z_ ]+\)(?=-?\d)", "", name)
 
 

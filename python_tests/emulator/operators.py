@@ -50,7 +50,7 @@ class Operators:
             result = operator(*arguments)
         finally:
             self._end(schema, result)
-            # Says more than the error of the operator, which only knows that a launch failed.
+            # Holds more than the error of the operator, which only knows that a launch failed.
             self._gpu.raise_error()
         return result
 
@@ -80,7 +80,7 @@ def _return_name(schema: Any, number: int) -> str:
 
 @contextmanager
 def emulated(*, check: bool = True, **settings: Any) -> Iterator[Operators]:
-    """The operators, with the emulator set as `settings` say: those of `Emulator`.
+    """The operators, with the emulator set by `settings`: those of `Emulator`.
 
     Without `check` the code runs several times faster, and accesses to memory are not watched.
     """

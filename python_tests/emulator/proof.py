@@ -34,7 +34,7 @@ def ints(n: int) -> np.ndarray:
 
 
 def floats(n: int) -> np.ndarray:
-    """Whole numbers, so that sums are exact in any order."""
+    """Integers, so that sums are exact in any order."""
     return np.random.default_rng(n).integers(-9, 10, n).astype(np.float32)
 
 

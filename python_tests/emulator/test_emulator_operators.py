@@ -131,7 +131,7 @@ def test_errors_of_the_operators_themselves():
 
 
 def test_report_instead_of_the_error_of_a_launch(library):
-    """A kernel's error ends the operator with the emulator's report, whatever the glue says."""
+    """A kernel's error ends the operator with the emulator's report, whatever the glue reports."""
 
     def failing(*given):
         copy(*given)

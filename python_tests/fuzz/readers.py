@@ -57,7 +57,7 @@ class Reader:
                 (root / path).write_bytes(content)
 
     def run(self, folder: Path, name: str, seed: str) -> Outcome:
-        """The outcome of loading the files with one of them damaged, as the seed says."""
+        """The outcome of loading the files with one of them damaged, by the seed."""
         root = folder / name
         self.write(root)
         chance = random.Random(seed)
@@ -198,7 +198,7 @@ def own(path: Path, label: str | None = None, **options: Any) -> None:
         keep = np.arange(len(labels.codes)) % 2 == 0
         found.write(path.with_name("copy"), keep, labels.classes[labels.codes[::-1]])
     except (ValueError, TypeError) as error:  # messages about rows and labels, whatever their file
-        text = str(error).split("\n")[0]  # scikit-learn says more of missing values
+        text = str(error).split("\n")[0]  # scikit-learn reports more about missing values
         if not text.endswith((".", "?")):
             raise
         raise ValueError(f"{path}: {text}") from None

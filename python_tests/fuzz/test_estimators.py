@@ -31,12 +31,12 @@ def assert_on_the_simplex(rows, close=1e-5):
 
 
 class Rejected(Exception):
-    """A ValueError that is one of our own sentences."""
+    """A ValueError with a message of ours."""
 
 
 @contextlib.contextmanager
 def rejections():
-    """Tells our own sentences from errors that torch or Python raise."""
+    """Distinguishes messages of ours from errors that torch or Python raise."""
     try:
         yield
     except ValueError as error:
@@ -162,7 +162,7 @@ def test_find_anchors(seed, samples, classes, dtype, scale, has_ids):
 
 
 def assert_rejected_or(result, check):
-    """Check what a call returns, or that it raises one of our own sentences."""
+    """Check what a call returns, or that it raises an error with a message of ours."""
     found = None
     with contextlib.suppress(Rejected), rejections():
         found = result()

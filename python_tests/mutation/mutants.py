@@ -1,7 +1,7 @@
 """Single-point mutants of C++, CUDA and Python sources, found by rules in the text.
 
 A mutant is one operator, constant or statement changed. It is named by its file and the text of its
-line, not by a number, so that what is said of it stays true when lines above it move.
+line, not by a number, so that statements about it stay true when lines above it move.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RULES = {
 }  # fmt: skip
 # Margins and tolerances, which become zero. A constant of C++ is dropped where it is used.
 MARGINS = re.compile(r"\bk\w*(Tolerance|Rounding|Margin)\b|\b\d+(\.\d+)?e-\d+\b|[-+] 1\b(?![.\w])")
-# Whole lines that may be dropped: barriers, and state that is put back.
+# Whole lines that may be dropped: barriers, and state that is restored.
 DROPPED = re.compile(
     r"^\s*(__sync(threads|warp)\(.*\);|__threadfence\(\);"
     r"|\S*(load_state_dict|set_rng_state|_?restore\w*|setstate|seek|flush|copy_|train|eval|clear)"

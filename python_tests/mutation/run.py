@@ -49,7 +49,7 @@ class Copy:
 
     def __init__(self, root: Path, compiled: bool):
         self.root = root
-        self.seconds: dict[tuple[str, ...], float] = {}  # of tests on the sources as they are
+        self.seconds: dict[tuple[str, ...], float] = {}  # tests on the sources as they are
         tracked = ["git", "-C", ROOT, "ls-files", "-z", "-co", "--exclude-standard"]
         for name in subprocess.check_output(tracked, text=True).split("\0"):
             if name and (ROOT / name).is_file():

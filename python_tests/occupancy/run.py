@@ -3,7 +3,7 @@
     pip install -c constraints.txt ".[cuda-check]"
     python python_tests/occupancy/run.py [--csv FILE] [--only REGEX]
 
-The launchers themselves say which kernels they launch: python_tests/emulator makes all their
+The launchers themselves determine which kernels they launch: python_tests/emulator makes all their
 launches, over classes, parts, types and slack, without running them. NVRTC 12 compiles just these
 instantiations for sm_70, and ptxas reports what they need. The table has the launch with the lowest
 occupancy of each, and the first size (C, R) that makes it. A spill, a stack frame, an occupancy

@@ -27,7 +27,7 @@ def sums_of_shuffles(ptx):
     for line in ptx.splitlines():
         words = re.findall(r"[%\w.]+", line)
         if ".entry" in line:
-            shuffled.clear()  # each kernel numbers its registers anew
+            shuffled.clear()  # each kernel has registers of its own
         elif "shfl.sync.bfly.b32" in line:
             shuffled.add(words[1].split("|")[0])
         elif words and words[0].startswith("mov.b") and shuffled & set(words[2:]):

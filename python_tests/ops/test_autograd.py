@@ -17,7 +17,7 @@ from ptd_ext.ops._library import NOISY_POSTERIOR, TRANSITION_LOSS
 @pytest.mark.parametrize("slack", [None, 0.05])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_gradcheck(loss, slack, reduction, device):
-    """The detached importance is left out, since its gradient is no derivative."""
+    """The detached importance is left out, since its gradient is not a derivative."""
     inputs = make_inputs(6, 4, 3, slack=slack, sparse=False, device=device)
     leaves = inputs.leaves()
 

@@ -70,7 +70,7 @@ def test_signs_are_exact(seed, classes, parts, samples, scale, shape):
 
 
 def test_negative_weights_and_parts_are_evaluated_in_full():
-    """Bounds say nothing about them; the result must be right all the same."""
+    """Bounds do not decide them; the result must be right all the same."""
     for name in ("weights", "parts"):
         inputs = make_inputs(40, 40, 5, slack=0.05, grad=False)
         getattr(inputs, name).view(-1)[7] = -0.3

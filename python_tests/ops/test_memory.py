@@ -86,7 +86,7 @@ def part_sources():
 
 
 def test_what_is_handed_out_is_read_as_it_is():
-    """No call of a loss lays it out anew, which takes most of the time of many classes."""
+    """No call of a loss lays it out again, which takes most of the time of many classes."""
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(64, 40, generator=generator).requires_grad_()
     labels = torch.arange(64) % 40

@@ -90,7 +90,7 @@ def test_least_bytes(load, operators):
     unlabelled = shared | {"labels": 0}
     column, whole, product = (sum(given.values()) for given in (named, shared, unlabelled))
     rows, matrices = shared["logits"], 4 * n * c * c
-    expected = {  # of the forward pass, and of the backward pass
+    expected = {  # the forward pass, and the backward pass
         "forward_loss": (column, column + rows),
         "reweight_loss": (column, column + rows),
         "revised forward_loss": (whole + slack + rows, whole + slack + rows + rows + slack),

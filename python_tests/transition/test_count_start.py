@@ -23,7 +23,7 @@ def next_class(classes=4, rate=0.4):
 
 @pytest.mark.parametrize(("error", "rate"), [(0.6, 0.5), (0.44, 0.42), (0.3, 0.3)])
 def test_rate_is_the_mean_of_anchors_and_validation_error(error, rate):
-    """Where held-out labels are missed less often than anchors say, they set the rate."""
+    """Where held-out labels are missed less often than anchors imply, they set the rate."""
     start = count_start(*posterior_of(next_class()), error)
     assert start.anchor_rate == pytest.approx(0.4, abs=1e-5)
     assert start.noise_rate == pytest.approx(rate, abs=1e-5)

@@ -73,7 +73,7 @@ def test_every_estimator_is_public_and_documented(name):
 
 
 def test_samples_in_another_order_are_rejected(inputs):
-    """Rows of pandas objects are paired by position, whatever their index says."""
+    """Rows of pandas objects are paired by position, whatever their index is."""
     pandas = pytest.importorskip("pandas")
     frames = {
         name: (pandas.DataFrame if np.ndim(rows) == 2 else pandas.Series)(np.asarray(rows))

@@ -1,4 +1,4 @@
-"""Part transitions from anchors: planted ones come back, optimality, and what diagnose says."""
+"""Part transitions from anchors: planted ones come back, optimality, and what diagnose reports."""
 
 import itertools
 import math
@@ -130,7 +130,7 @@ def solve_on(free, gram, right):
 
 
 def test_nothing_but_the_ridge():
-    """A large ridge, or weights that say nothing, leave the class-dependent row."""
+    """A large ridge, or weights without information, leave the class-dependent row."""
     weights, posterior, anchors, _ = planted(5, 4, 60, noise=0.05)
     matrix = ptd_ext.transition.class_transition(posterior, anchors).transition
     strong = ptd_ext.fit_part_transitions(weights, posterior, anchors, ridge=1e6)
@@ -289,8 +289,8 @@ def test_classes_with_different_numbers_of_anchors():
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1000, 1), (10, 2)])
-def test_directions_within_rounding_are_none(count, rank):
-    """Weights of float32 are known to 6e-8, and the more anchors there are the less that says."""
+def test_directions_within_rounding_do_not_count(count, rank):
+    """Weights of float32 are known to 6e-8; with more anchors that matters less."""
     g = new_generator(0)
     apart = torch.randn(2 * count, 1, generator=g, dtype=torch.float64)
     apart[count:] *= 1e-6
@@ -338,7 +338,7 @@ def test_anchors_that_all_have_the_same_weights():
 
 @pytest.mark.parametrize("counts", [[2, 2, 2, 2, 2], [1, 9, 1, 1, 3], [30, 1, 1], [6], [3] * 7])
 def test_chunks_hold_all_classes_and_little_at_once(counts, monkeypatch):
-    limit = 6 * len(counts)  # numbers: of two classes with three anchors each
+    limit = 6 * len(counts)  # numbers of two classes with three anchors each
     monkeypatch.setattr("ptd_ext.transition.fit._NUMBERS", limit)
     chunks = list(_chunks(counts, len(counts)))
     assert [label for chunk in chunks for label in range(len(counts))[chunk]] == [

@@ -1,4 +1,4 @@
-"""Neighbours: found exactly, and what their labels tell."""
+"""Neighbours: found exactly, and what follows from their labels."""
 
 import pytest
 import torch

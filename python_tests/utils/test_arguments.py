@@ -72,7 +72,7 @@ def test_what_is_not_a_number(value):
         (np.array([[1, "a"], [None, 2.0]], dtype=object), False),
         (np.array([[1, "a"], [None, 1j]], dtype=object), True),
         (np.array([1, np.complex64(1)], dtype=object), True),
-        ([1j], False),  # of arrays only
+        ([1j], False),  # arrays only
     ],
 )
 def test_complex_numbers_in_arrays(values, expected):

@@ -1,4 +1,4 @@
-"""Methods without anchors in the driver: what they say, keep and write."""
+"""Methods without anchors in the driver: what they print, keep and write."""
 
 import csv
 

@@ -28,7 +28,7 @@ def data_of(rows, labels, held_out):
 
 @pytest.fixture
 def data():
-    """Sixty rows that tell their labels, in random order."""
+    """Sixty rows that determine their labels, in random order."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(3, (60,), generator=generator)
     rows = torch.randn(60, 4, generator=generator) + 4 * torch.eye(3, 4)[labels]
@@ -115,7 +115,7 @@ class LeastSquares:
 
 
 def test_labels_of_few_rows_that_follow_them_are_better_than_chance(data, monkeypatch):
-    """All rows count, in the order of their labels; a network at chance does not pass."""
+    """All rows count, in the order of their labels; no network passes by chance."""
     network = LeastSquares(data)
     assert _few_rows_beat_chance(data, [network])
     assert not _few_rows_beat_chance(data, [LeastSquares(data, learned=False)])

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, of these settings and data, without code."""
+"""Checkpoints: written atomically, of these settings and data, without code."""
 
 import pytest
 import torch

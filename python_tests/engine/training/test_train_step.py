@@ -64,7 +64,7 @@ def test_the_first_step_that_diverges_is_named(steps):
     steps.begin_epoch(1)
     ids = torch.arange(8)
     bad = torch.full((8, 4), torch.nan)
-    for number in (4, 5):  # of three steps an epoch
+    for number in (4, 5):  # an epoch has three steps
         steps.step(ids, bad, 1, number)
     with pytest.raises(ValueError, match="not finite at step 2 of 3 in epoch 2 of stage 'train'"):
         steps.check_finite(1)

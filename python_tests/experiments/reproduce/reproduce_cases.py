@@ -10,7 +10,7 @@ from ptd_ext.cli import reproduce as command
 from ptd_ext.experiments.reproduce import pool
 from ptd_ext.experiments.reproduce.grid import Cell
 
-# A run appends what happens to a journal. FAKE says, by "method/seed", what it does before its end.
+# A run appends what happens to a journal. FAKE has, by "method/seed", what it does before its end.
 FAKE = r"""
 import json, os, signal, sys, time
 arguments = sys.argv[1:]

@@ -158,7 +158,7 @@ def contents(folder):
             values = [json.loads(record) for record in records]
             for value in values:
                 value.pop("seconds")
-                value.pop("sha256", None)  # of settings.toml, which names the folder
+                value.pop("sha256", None)  # settings.toml names the folder
             found[name] = values
         elif path.name in ("settings.toml", "given.toml", "cell.toml", "table.csv"):
             # The folder's own name, and seconds, may be in them.
@@ -243,7 +243,7 @@ class Trials:
 
 
 class Races(Trials):
-    """Three processes start a command in one folder: one trains, two say why not."""
+    """Three processes start a command in one folder: one trains, two report why not."""
 
     def run(self, races):
         for number in range(races):

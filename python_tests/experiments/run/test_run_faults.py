@@ -176,7 +176,7 @@ def test_a_result_of_another_kind_gets_an_error_message(clusters, tmp_path, text
         train(settings, out, CPU, resume=True)
     assert message in str(caught.value)
     assert (out / "result.json").read_text() == text
-    (out / "result.json").unlink()  # what the message says to do
+    (out / "result.json").unlink()  # what the message advises
     train(settings, out, CPU, resume=True)
     assert outcome(out) == whole
 
@@ -237,7 +237,7 @@ def test_records_after_a_resume(stopped, tmp_path, left):
 
 
 def test_records_of_a_run_killed_before_its_first_checkpoint(stopped):
-    """The first epoch is trained again, and told once."""
+    """The first epoch is trained again, and reported once."""
     settings, out = stopped
     (out / "checkpoint.pt").unlink()
     train(settings, out, CPU, resume=True)

@@ -189,7 +189,7 @@ def test_epochs_of_one_step_stop_too(clusters, tmp_path, monkeypatch):
 
 
 def test_the_rate_of_noise_that_is_not_made_here(clusters, tmp_path):
-    """A share to leave out must be known or given; nothing is said of the default rate."""
+    """A share to leave out must be known or given; no message names the default rate."""
     settings = quick_settings(clusters, "Co-teaching", noise="none")
     with pytest.raises(ValueError, match="forget_rate must be given"):
         train(settings, tmp_path / "run", CPU)

@@ -50,7 +50,7 @@ def test_parts_that_differ_most_come_first_and_are_ten():
     assert found.scale == pytest.approx(0.75 * 11 / 12)
     first = found.shown[0]
     assert first.share == pytest.approx(11 / 66)
-    assert first.distance == pytest.approx(0.75 * 11 / 12)  # of each row, that share moves
+    assert first.distance == pytest.approx(0.75 * 11 / 12)  # that share of each row moves
     assert [(each.true, each.given) for each in first.differences] == [
         (f"class {i}",) * 2 for i in range(3)
     ]

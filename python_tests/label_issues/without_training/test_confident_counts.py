@@ -24,7 +24,7 @@ def test_class_without_labels_keeps_its_row():
 
 
 def test_no_row_counts_for_a_class_without_labels():
-    """However probable it is: there is no row to say how probable such a class usually is."""
+    """However probable it is: no row shows how probable such a class usually is."""
     labels = torch.tensor([0, 1, 0, 1])
     probabilities = torch.tensor([[0.4, 0.0, 0.6], [0.0, 0.4, 0.6]] * 2, dtype=torch.float64)
     found = confident_transition(probabilities, labels).transition

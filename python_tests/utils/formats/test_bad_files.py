@@ -53,7 +53,7 @@ def bomb(path, name, blocks, start=b""):
         info = archive.getinfo(name)
         info.file_size, info.compress_type, info.CRC = size, zipfile.ZIP_DEFLATED, crc
     content = bytearray(path.read_bytes())
-    # The header before the member says the same as the list at the end.
+    # The header before the member repeats the list at the end.
     content[8:10] = struct.pack("<H", zipfile.ZIP_DEFLATED)
     content[14:26] = struct.pack("<III", crc, len(packed), size)
     path.write_bytes(content)

@@ -34,7 +34,7 @@ def test_inflated_members_up_to_the_limit(path, monkeypatch):
         monkeypatch.setattr(zips, "MAX_INFLATED", 1009)
         with pytest.raises(ContentError, match=r"declares 1,010 bytes in a file of .* the 1,009"):
             check_members(archive, ["stored", "deflated"])
-        monkeypatch.setattr(zips, "MAX_RATIO", 20)  # of the archive, which is larger
+        monkeypatch.setattr(zips, "MAX_RATIO", 20)  # the archive's, which is larger
         check_members(archive, ["stored", "deflated"])
 
 
