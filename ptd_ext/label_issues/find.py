@@ -59,7 +59,7 @@ def find_label_issues(
     P(Y = ȳ | x, ȳ) = g_ȳ T_ȳȳ(x) / (T(x)ᵀg)_ȳ.
 
     Args:
-        X: the rows: an array, a tensor, a data frame, a sparse matrix, images or a torch Dataset.
+        X: the rows: an array, a tensor, a data frame, texts, a sparse matrix, images or a Dataset.
             With ``pred_probs`` or ``features`` they are only shown in the report, and may be None.
         y: the given labels, [N]: numbers, strings, or anything hashable.
         pred_probs: P(given label | x), [N, C], each row from a model that was not trained on it,

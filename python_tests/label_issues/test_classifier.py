@@ -61,7 +61,7 @@ def test_every_row_is_judged_under_its_own_id(wine):
     assert set(found.suggested_label) <= {"red", "rosé", "white"}
     assert list(found.table.columns) == [
         "id", "given_label", "suggested_label", "label_quality", "is_label_issue",
-        "suggested_probability",
+        "suggested_probability", "verified",
     ]  # fmt: skip
     assert list(found.sample(3).row)[:2] == ["c0", "c1"]
 
@@ -140,7 +140,7 @@ def test_large_images_need_features():
     model = quick(encoder=means).fit(images, labels)
     assert model.n_features_in_ == 3
     assert sum(seen) == 12
-    with pytest.raises(ValueError, match=r"must return features \[12, D\]"):
+    with pytest.raises(ValueError, match=r"must return embeddings \[12, D\]"):
         quick(encoder=lambda batch: batch).fit(images, labels)
 
 

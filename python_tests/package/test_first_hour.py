@@ -19,7 +19,7 @@ from ptd_ext.cli import main
 pytestmark = pytest.mark.slow
 
 ROWS = 150
-WRONG = range(4, ROWS, 15)
+WRONG = range(4, ROWS, 7)
 SPECIES = ("Adelie penguin", "Gentoo penguin")
 
 
@@ -37,7 +37,7 @@ def write_table(path):
             width = "" if row % 11 == 0 else f"{generator.normal() + 5 * kind:.3f}"
             depth = f"{generator.normal() - 5 * kind:.3f}"
             island = ("", "Dream", "Biscoe")[generator.integers(3)]
-            comment = f"found {('near the shore', 'on the hill')[kind]} by day {row % 7}"
+            comment = f"found {('near the shore', 'on the hill')[kind]} by day {row % 9}"
             size = ("large", 3, "small", 4.5)[generator.integers(4)]
             tagged = bool(generator.integers(2))
             values = (f"P{row:04}", day, width, depth, tagged, "AQ", island, comment, size, label)

@@ -8,6 +8,8 @@ import torch
 
 from ptd_ext.engine.rows import encoders
 from ptd_ext.engine.rows.encoders import check_encoder, encode, image_side
+from ptd_ext.engine.rows.image_files import ImageFiles
+from ptd_ext.label_issues.samples import show_rows
 
 
 def test_a_network_from_a_file_is_evaluated_not_trained(monkeypatch):
@@ -189,3 +191,21 @@ def test_sentence_transformers_from_a_path(offline):
     assert found.tolist() == [[1, 0], [1, 1], [0, 0]]
     with pytest.raises(ValueError, match="cannot be loaded"):
         encode(["cat"], "sentence-transformers:no-such-model")
+
+
+def test_image_files_are_decoded_batch_by_batch(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    names = [f"{n}.png" for n in range(70)]
+    for n, name in enumerate(names):
+        image.new("RGB", (6, 6), (n, 0, 255)).save(tmp_path / name)
+    seen = []
+
+    def means(batch):
+        seen.append(len(batch))
+        return batch.mean((2, 3))
+
+    found = encode(ImageFiles(tmp_path, names, 4), means)
+    assert seen == [64, 6]
+    assert torch.allclose(found[:, 0], torch.arange(70) / 255)
+    assert torch.equal(found[:, 2], torch.ones(70))
+    assert show_rows(ImageFiles(tmp_path, names, 4))(69).png.startswith(b"\x89PNG")
