@@ -80,5 +80,6 @@ def test_optional_packages_are_those_of_pyproject():
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
     extras = tomllib.loads(pyproject.read_text())["project"]["optional-dependencies"]
     renamed = {"sklearn": "scikit-learn", "PIL": "pillow"}
+    renamed["sentence_transformers"] = "sentence-transformers"
     for extra, modules in info.PACKAGES.items():
         assert {renamed.get(module, module) for module in modules} <= set(extras[extra])
