@@ -142,7 +142,7 @@ def test_class_transition_of_clean_anchors_is_exact():
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "sentence"),
+    ("given", "options", "message"),
     [
         (POSTERIOR[0], {}, r"pred_probs must be \[N, C\]; got \[4\]"),
         (POSTERIOR.log(), {}, r"pred_probs must be probabilities, softmax\(logits\)"),
@@ -160,8 +160,8 @@ def test_class_transition_of_clean_anchors_is_exact():
         (POSTERIOR, {"ids": [1, 2]}, r"ids must be \[1000\], one per sample; got \[2\]"),
     ],
 )
-def test_bad_arguments(given, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_arguments(given, options, message):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.find_anchors(given, **options)
 
 
@@ -170,15 +170,15 @@ def test_bad_anchors():
         class_transition(POSTERIOR, [[0], [1]])
     with pytest.raises(ValueError, match="anchors must not be empty for any class; class 2 has"):
         class_transition(POSTERIOR, [[0], [1], [], [2]])
-    sentence = r"anchors must be in ids; 1 of 5 are missing, the first is 1000"
-    with pytest.raises(ValueError, match=sentence):
+    message = r"anchors must be in ids; 1 of 5 are missing, the first is 1000"
+    with pytest.raises(ValueError, match=message):
         class_transition(POSTERIOR, [[0], [1, 1000], [3], [2]])
     with pytest.raises(TypeError, match=r"pred_probs must be floating-point; got torch.int64"):
         ptd_ext.find_anchors(torch.ones(3, 3, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
         ({"count": 1.5}, r"count must be an integer .*; got 1\.5"),
         (
@@ -188,6 +188,6 @@ def test_bad_anchors():
         ({"band": (97,)}, r"band must be two rising percentiles from 0 to 100; got \(97,\)"),
     ],
 )
-def test_counts_and_bands_that_are_none(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_counts_and_bands_that_are_invalid(options, message):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.find_anchors(torch.rand(50, 3).softmax(1), **options)

@@ -85,7 +85,7 @@ def test_from_pred_probs_passes_options_on():
     assert (wrong.argmax(1) == torch.tensor([1, 2, 3, 0])).all()
 
 
-def test_bad_arguments_get_a_sentence():
+def test_bad_arguments_get_an_error_message():
     posterior, labels = posterior_of(next_class())
     with pytest.raises(ValueError, match="validation_error must be from 0 to 1; got 40"):
         count_start(posterior, labels, 40)

@@ -181,7 +181,7 @@ def test_two_classes_one_sample():
 
 
 @pytest.mark.parametrize(
-    ("labels", "rate", "options", "sentence"),
+    ("labels", "rate", "options", "message"),
     [
         ([0, 1, 2], 1.2, {}, "noise_rate must be from 0 to 1; got 1.2"),
         ([0, 1], 0.5, {}, "less than 0.5 for 2 classes"),
@@ -203,13 +203,13 @@ def test_two_classes_one_sample():
         ([0, 1, 2**40], 0.3, {}, "n_classes must be at most 32,768; .*label is 1,099,511,627,776"),
     ],
 )
-def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_arguments_get_an_error_message(labels, rate, options, message):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.TransitionEM(labels, rate, **options)
 
 
 @pytest.mark.parametrize(
-    ("labels", "options", "sentence"),
+    ("labels", "options", "message"),
     [
         (None, {}, "labels must be a tensor, an array or a list of numbers; got None"),
         (["a", "b"], {}, r"labels must be a tensor, .*; got \['a', 'b'\]"),
@@ -218,12 +218,12 @@ def test_bad_arguments_get_a_sentence(labels, rate, options, sentence):
         ([0, 1, 2], {"n_classes": 3.5}, "n_classes must be an integer >= 0; got 3.5"),
     ],
 )
-def test_arguments_that_are_no_numbers(labels, options, sentence):
-    with pytest.raises((TypeError, ValueError), match=sentence):
+def test_arguments_that_are_not_numbers(labels, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         ptd_ext.TransitionEM(labels, **{"noise_rate": 0.3, **options})
 
 
-def test_bad_logits_get_a_sentence():
+def test_bad_logits_get_an_error_message():
     em = ptd_ext.TransitionEM([0, 1, 2], 0.3)
     with pytest.raises(TypeError, match=r"logits must be a torch.Tensor; got numpy.ndarray"):
         em(np.zeros((4, 3)), torch.zeros(4, dtype=torch.int64))

@@ -249,11 +249,11 @@ def test_diagnose_warns_of_rows_that_are_not_identified():
     anchors[1] = anchors[1][:5]  # fewer than parts
     weights[anchors[3]] = weights[0].clone()  # all alike
     fit = ptd_ext.fit_part_transitions(weights.float(), posterior.float(), anchors)
-    sentence = (
+    message = (
         r"2 of 4 classes have fewer than 6 independent anchors.*not identified and the ridge "
         r"decides: class \(independent anchors\) 1 \(5\), 3 \(1\)\. Take more anchors"
     )
-    with pytest.warns(UserWarning, match=sentence) as caught:
+    with pytest.warns(UserWarning, match=message) as caught:
         report = fit.diagnose()
     assert caught[0].filename == __file__
     assert report.identified == [True, False, True, False]
@@ -307,7 +307,7 @@ def test_directions_within_rounding_do_not_count(count, rank):
 
 def test_bad_arguments():
     weights, posterior, anchors, _ = planted(4, 3, 10)
-    for changes, sentence in (
+    for changes, message in (
         ({"ridge": -1}, "ridge must be at least 0; got -1"),
         ({"ridge": math.nan}, "ridge must be at least 0; got nan"),
         ({"weights": weights[:5]}, r"weights must be \[40, R\]; got \[5, 3\]"),
@@ -317,7 +317,7 @@ def test_bad_arguments():
         ({"pred_probs": posterior.log()}, "pred_probs must be probabilities"),
     ):
         arguments = {"weights": weights, "pred_probs": posterior, "anchors": anchors} | changes
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             ptd_ext.fit_part_transitions(**arguments)
 
 

@@ -111,7 +111,7 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "sentence"),
+    ("arguments", "options", "message"),
     [
         ((NAN, POSTERIOR, LABELS), {}, r"features must be finite; features\[0, 0\] is nan"),
         ((FEATURES, POSTERIOR, LABELS + 1), {}, "labels must be from 0 to 2; got 3"),
@@ -175,18 +175,18 @@ NAN = FEATURES.clone().fill_diagonal_(torch.nan)
         ((FEATURES, POSTERIOR, LABELS), {"transition": torch.ones(3, 3)}, "with sum 1"),
     ],
 )
-def test_bad_arguments_get_a_sentence(arguments, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_arguments_get_an_error_message(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.fit_learned_parts(*arguments, **options)
 
 
 @pytest.mark.parametrize("name", ["validation_mask", "transition"])
-def test_arguments_that_are_no_numbers(name):
+def test_arguments_that_are_not_numbers(name):
     with pytest.raises(TypeError, match=f"{name} must be a tensor, an array or a list of numbers"):
         ptd_ext.fit_learned_parts(FEATURES, POSTERIOR, LABELS, **{name: "none"})
 
 
-def test_gate_is_penalised_unless_told_otherwise():
+def test_gate_is_penalised_by_default():
     features, posterior, noisy, average, _ = varying_noise(3000)
     sizes = [
         ptd_ext.fit_learned_parts(

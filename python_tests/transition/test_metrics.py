@@ -39,11 +39,11 @@ def test_approximation_error_of_the_truth_is_zero():
 
 def test_approximation_error_raises():
     rows, labels = torch.rand(50, 3), torch.arange(50) % 3
-    for arguments, sentence in (
+    for arguments, message in (
         ((rows, labels, WEIGHTS, PARTS[0]), r"parts must be \[R, 3, 3\]; got \[3, 3\]"),
         ((rows, labels, None, PARTS), r"parts must be \[3, 3\]; got \[4, 3, 3\]"),
         ((rows, labels[:4], WEIGHTS, PARTS), r"labels must be \[50\] and not empty; got \[4\]"),
         ((rows, labels, WEIGHTS[:4], PARTS), r"weights must be \[50, 4\]; got \[4, 4\]"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=message):
             approximation_error(*arguments)

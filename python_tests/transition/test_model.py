@@ -62,7 +62,7 @@ def test_to():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         ((PARTS[0],), r"parts must be \[R, C, C\]; got \[3, 3\]"),
         ((PARTS, BASIS[:2]), r"basis must be \[4, D\]; got \[2, 12\]"),
@@ -74,8 +74,8 @@ def test_to():
         ((1.02 * PARTS.bfloat16(),), "rows of probabilities with sum 1"),
     ],
 )
-def test_parts_that_do_not_fit(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_parts_that_do_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.PartTransition(*arguments)
 
 
@@ -90,13 +90,13 @@ def test_rows_as_their_type_rounds_them(dtype, tmp_path):
 
 
 @pytest.mark.parametrize("factor", [0.0, 3.0])
-def test_a_file_of_parts_that_are_no_probabilities(factor, tmp_path):
+def test_a_file_of_parts_that_are_not_probabilities(factor, tmp_path):
     tensor_files.write(tmp_path / "t", "a part transition", {"parts": factor * PARTS}, {})
     with pytest.raises(ValueError, match=rf"t holds no usable .* has the sum {factor:g}\.$"):
         ptd_ext.PartTransition.load(tmp_path / "t")
 
 
-def test_arguments_that_are_no_numbers():
+def test_arguments_that_are_not_numbers():
     for arguments in (("x",), (None,), (PARTS, "x"), (PARTS, BASIS, "x")):
         with pytest.raises(TypeError, match="must be a tensor, an array or a list of numbers; got"):
             ptd_ext.PartTransition(*arguments)

@@ -41,7 +41,7 @@ def test_iterations_are_counted():
     assert 3 < settled.n_iter < 1000
 
 
-def test_class_without_labels_is_told():
+def test_class_without_labels_is_reported():
     features, _, noisy, _ = clusters(500, absent=3)
     noisy[noisy == 3] = 0
     found = ptd_ext.transition.neighbour_transition(features, noisy, n_classes=4)
@@ -52,7 +52,7 @@ def test_class_without_labels_is_told():
 
 
 @pytest.mark.parametrize(
-    ("features", "labels", "options", "sentence"),
+    ("features", "labels", "options", "message"),
     [
         (torch.zeros(3, 2), [0, 1, 1], {}, "k must be at least 1 and less than the 3 samples"),
         (torch.zeros(1, 2), [0], {"n_classes": 2, "k": 1}, "less than the 1 samples; got 1"),
@@ -75,8 +75,8 @@ def test_class_without_labels_is_told():
         ),
     ],
 )
-def test_bad_arguments_get_a_sentence(features, labels, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_arguments_get_an_error_message(features, labels, options, message):
+    with pytest.raises(ValueError, match=message):
         ptd_ext.transition.neighbour_transition(features, labels, **options)
 
 

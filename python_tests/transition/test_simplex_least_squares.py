@@ -81,13 +81,13 @@ def test_kkt_residual_of_a_point_that_is_not_the_minimum():
 def test_errors():
     gram, right = problems((2, 3, 5))
     op = torch.ops.ptd_ext.simplex_least_squares
-    for arguments, sentence in (
+    for arguments, message in (
         ((gram, right[0]), r"right must be \[P, R, K\], float64; got \[3, 5\], float64"),
         ((gram, right.float()), r"right must be \[P, R, K\], float64; got \[2, 3, 5\], float32"),
         ((gram[:1], right), r"gram must be \[2, 3, 3\], float64, .*; got \[1, 3, 3\], float64"),
         ((gram.float(), right), r"gram must be \[2, 3, 3\], float64, .*, float32, on cpu"),
     ):
-        with pytest.raises(RuntimeError, match=f"simplex_least_squares: {sentence}"):
+        with pytest.raises(RuntimeError, match=f"simplex_least_squares: {message}"):
             op(*arguments)
 
 
