@@ -34,6 +34,8 @@ from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_para
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
 from ptd_ext.label_issues.mix_ups import check_rows_and_labels
+from ptd_ext.label_issues.review.read import read_decisions
+from ptd_ext.label_issues.review.recalibrate import update, update_retrained
 from ptd_ext.transition.learned_parts import N_PARTS
 from ptd_ext.utils.arguments import check_same_index
 from ptd_ext.utils.bounded_files import reason, shortened
@@ -41,6 +43,7 @@ from ptd_ext.utils.chosen_device import chosen_device
 from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import seed_of
 
+_MAX_RATE = 0.9  # in units of the rate at which labels are random
 _STORED = (bool, int, float, str, type(None))
 _SHOWN_CLASSES = 10  # in a notebook
 # Parameters that describe this machine or hold code: a file neither stores nor sets them.
@@ -132,7 +135,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None) -> PTDClassifier:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, *, verified: Any = None) -> PTDClassifier:  # noqa: N803
         """Learn from rows X and their given labels y, and judge every one of them.
 
         Args:
@@ -141,7 +144,14 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 y is None. What becomes of each column of a data frame is in
                 ``label_issues_.notes``.
             y: [N], of any hashable kind.
+            verified: labels that reviewers verified, in the forms of
+                :func:`ptd_ext.label_issues.read_decisions`; ids are the index of a data frame, or
+                row numbers. The networks are trained once without them, to find the noise rate,
+                and once with them.
         """
+        return self._fit(X, y, verified)
+
+    def _fit(self, X: Any, y: Any, verified: Any, ids: Any = None) -> PTDClassifier:  # noqa: N803
         check_parameters(self)
         check_rows_and_labels(X, y)
         if isinstance(X, Dataset):
@@ -187,20 +197,36 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         # The rows are judged as they are split, so that no second copy is kept during training.
         order = np.unique(torch.cat(positions).numpy(), return_index=True)[1]
-        ids = row_ids(X, len(stored))
+        ids = row_ids(X, len(stored)) if ids is None else ids
+        known = None
+        if verified is not None:  # checked before the training
+            known = read_decisions(verified, ids, labels).codes(ids, labels)
         del stored
         place = Placement(chosen_device(self.device), Ranks())
         candidates = self._candidates(data.train_size, data.sample_shape, seed)
         log = TrainingProgress(self.progress)
+
+        def judged(model: FittedModel) -> LabelIssues:
+            return judge_labels(
+                model,
+                [data.train, data.validation],
+                GivenLabels(data.labels().numpy(), labels.classes),
+                order=order,
+                ids=ids,
+                flag_share=self.flag_share,
+            )
+
         model = fit(data, candidates, labels.classes, place, log=log)
-        found = judge_labels(
-            model,
-            [data.train, data.validation],
-            GivenLabels(data.labels().numpy(), labels.classes),
-            order=order,
-            ids=ids,
-            flag_share=self.flag_share,
-        )
+        found = judged(model)
+        if known is not None:
+            before = update(found, known, self.flag_share)
+            reviewed = dataclasses.replace(
+                data,
+                verified=torch.from_numpy(known)[positions[0]],
+                noise_rate=min(float(before.noise_rate), _MAX_RATE * (1 - 1 / data.n_classes)),
+            )
+            model = fit(reviewed, candidates, labels.classes, place, log=log)
+            found = update_retrained(judged(model), before, known, self.flag_share)
         # Assigned only now, so that a rejected fit leaves the fitted classifier as it was.
         self._set_model(model.to("cpu"))
         self._set_names(X)

@@ -76,7 +76,8 @@ def find_label_issues(
         verified: labels that reviewers verified, in the forms of
             :func:`ptd_ext.label_issues.read_decisions`, such as a mapping from ids to true labels
             or the file of the report. They are never flagged, and the other labels are recalibrated
-            by them, as :meth:`ptd_ext.LabelIssues.update` does.
+            by them, as :meth:`ptd_ext.LabelIssues.update` does. Networks are then trained a second
+            time with them, unless `cross_fit` is given.
         random_state: a seed, or a generator of NumPy or torch.
         progress: true prints a line for every epoch of training, "bar" shows a progress bar, false
             nothing; by default a bar if standard error is a terminal.
@@ -126,8 +127,9 @@ def find_label_issues(
         if classes is not None:
             raise TypeError("classes must be given with pred_probs, whose columns they name.")
         options["progress"] = bar_on_terminals() if progress is None else progress
-        found = _by_training(X, y, ids, flag_share, cross_fit, seed_of(random_state), options)
-    if verified is not None:
+        own = None if cross_fit else verified
+        found = _by_training(X, y, ids, flag_share, cross_fit, own, seed_of(random_state), options)
+    if verified is not None and (cross_fit or not trains):
         found = found.update(verified, flag_share=flag_share)
     if len(set(found.ids.tolist())) < len(found):
         shared = "Some rows share an id, so that the table cannot be joined by it."
@@ -161,6 +163,7 @@ def _by_training(
     ids: Any,
     flag_share: float,
     folds: int,
+    verified: Any,
     seed: int,
     options: dict[str, Any],
 ) -> LabelIssues:
@@ -179,6 +182,6 @@ def _by_training(
     splits = fold_rows(y, folds, seed) if folds else []
     # The encoder runs once, not for every fold.
     X, model.encoder = model._features(X), None  # noqa: N806
-    model.fit(X, y)
+    model._fit(X, y, verified, ids)
     found = cross_fitted(model, X, y, splits) if folds else model.label_issues_
     return found if ids is None else dataclasses.replace(found, ids=ids)

@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from ptd_ext.ops.checks import check_tensors
-from ptd_ext.ops.functional import forward_loss
+from ptd_ext.ops.functional import clean_posterior, forward_loss
 from ptd_ext.ops.layout import prepare_parts
 from ptd_ext.transition.barrier import BARRIER, PRIOR_WEIGHT, ClassBarrier, ClassPrior
 from ptd_ext.transition.count_start import count_start
 from ptd_ext.transition.estimate import EstimatedTransition, TransitionSummary, off_diagonal
+from ptd_ext.transition.verified import IGNORED, NONE_OF_THEM, restrict
 from ptd_ext.utils.arguments import check_integer, check_share
 from ptd_ext.utils.ids import as_labels, as_tensor
 
@@ -142,10 +143,25 @@ class TransitionEM(nn.Module):
         options = {"n_classes": len(start.base), "base": start.base, **options}
         return cls(noisy_labels, start.noise_rate, **options)
 
-    def forward(self, logits: Tensor, noisy_labels: Tensor, *, ignore_index: int = -100) -> Tensor:
+    def forward(
+        self,
+        logits: Tensor,
+        noisy_labels: Tensor,
+        *,
+        verified: Tensor | None = None,
+        ignore_index: int = -100,
+    ) -> Tensor:
         """The mean loss of a batch, [N, C] logits and [N] labels; in training mode it counts too.
 
         The counts use T as it is in this loss. Samples labelled `ignore_index` do not count.
+
+        Args:
+            logits: [N, C].
+            noisy_labels: [N].
+            verified: what reviewers found, [N]: the true class; -1 where nobody has looked, -2
+                where the given label is wrong and the true one unknown, -3 where no class is right.
+                Verified samples are counted as what they are, and their loss is −log g_y T_yȳ.
+            ignore_index: the label of samples that do not count.
         """
         check_tensors(logits=logits, noisy_labels=noisy_labels)
         if logits.dim() != 2 or logits.shape[1] != self.n_classes:
@@ -154,10 +170,30 @@ class TransitionEM(nn.Module):
             raise ValueError("logits must have at least one row; got none.")
         rows = logits if logits.dtype is torch.float64 else logits.float()
         transition = self.transition.to(rows.dtype)
-        loss, counts = _EMPass.apply(rows, noisy_labels, transition, self.barrier, ignore_index)
+        if verified is None:
+            loss, counts = _EMPass.apply(rows, noisy_labels, transition, self.barrier, ignore_index)
+        else:
+            loss, counts = self._with_verified(rows, noisy_labels, verified, ignore_index)
         if self.training:
             self._count(counts)
         return loss
+
+    def _with_verified(
+        self, logits: Tensor, labels: Tensor, verified: Tensor, ignore_index: int
+    ) -> tuple[Tensor, Tensor]:
+        """Loss and counts, in plain torch."""
+        transition = self.transition.to(logits.dtype)
+        known = verified.masked_fill(labels == ignore_index, NONE_OF_THEM)
+        restricted, kept, given = restrict(logits, labels, known)
+        losses = forward_loss(restricted, kept, None, transition, reduction="none")
+        losses = torch.where(kept == IGNORED, 0.0, losses + given)
+        counted = (kept != IGNORED).sum().clamp(min=1)
+        penalty = self.barrier(logits)
+        with torch.no_grad():
+            posterior = clean_posterior(restricted, kept, None, transition)
+            chosen = kept[:, None] == torch.arange(self.n_classes, device=logits.device)
+            counts = posterior.T @ chosen.to(posterior.dtype)
+        return losses.sum() / counted + penalty, counts
 
     @property
     def transition(self) -> Tensor:

@@ -19,6 +19,7 @@ from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.gate import LinearGate
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.transition.pred_probs import combine
+from ptd_ext.transition.verified import IGNORED, as_verified, restrict
 from ptd_ext.utils.arguments import check_integer, check_nonnegative, check_same_index
 from ptd_ext.utils.ids import as_labels, as_rows, as_tensor
 
@@ -67,6 +68,7 @@ def fit_learned_parts(
     noisy_labels: Any,
     *,
     transition: Any = None,
+    verified: Any = None,
     n_parts: int = N_PARTS,
     n_components: int = N_COMPONENTS,
     validation_fraction: float = 0.1,
@@ -96,6 +98,9 @@ def fit_learned_parts(
             :func:`ptd_ext.transition.combine_pred_probs` takes.
         noisy_labels: ȳ, [N].
         transition: the class-dependent start, [C, C]. By default it is estimated from g and ȳ.
+        verified: what reviewers found, [N]: the true class; -1 where nobody has looked, -2 where
+            the given label is wrong and the true one unknown, -3 where no class is right, which
+            leaves the sample out. Where the true class y is known, the likelihood is that of T_yȳ.
         n_parts: R.
         n_components: principal components, at most D.
         validation_fraction: share of samples held out to evaluate the fit, at random.
@@ -150,12 +155,25 @@ def fit_learned_parts(
     judge = _held_out(validation_fraction, validation_mask, samples, generator).to(device)
     logits = posterior.to(device, torch.float32).clamp(min=_SMALLEST).log()
     labels = labels.to(device)
-    start = _start(transition, logits[~judge], labels[~judge]).to(device)
-    centre, directions = _principal(features[~judge], min(n_components, features.shape[1]))
+    if verified is not None:
+        codes = as_verified(verified, samples, classes).to(device)
+        logits, labels, _ = restrict(logits, labels, codes)
+        counted = labels != IGNORED
+        if not (counted & judge).any() or not (counted & ~judge).any():
+            raise ValueError(
+                "verified must leave samples to fit and samples to evaluate on; none of the "
+                "classes is right for all of one kind."
+            )
+        judge = judge & counted
+        fitted = ~judge & counted
+    else:
+        fitted = ~judge
+    start = _start(transition, logits[fitted], labels[fitted]).to(device)
+    centre, directions = _principal(features[fitted], min(n_components, features.shape[1]))
     reduced = (features.to(directions) - centre).float() @ directions.float()
 
     model = _Model(start, reduced.shape[1], n_parts, generator).to(device)
-    train = (~judge).nonzero()[:, 0]
+    train = fitted.nonzero()[:, 0]
     judged = reduced[judge], logits[judge], labels[judge]
     before = forward_loss(*judged[1:], None, start, reduction="none")
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
@@ -194,7 +212,7 @@ def fit_learned_parts(
     gate = gate.to(device)
     return LearnedParts(
         parts=parts,
-        class_prior=logits.exp().mean(0),
+        class_prior=logits.softmax(1).mean(0),
         n_samples=samples,
         weights=gate(features),
         gate=gate,
@@ -270,7 +288,7 @@ def _start(given: Any, logits: Tensor, labels: Tensor) -> Tensor:
     start = torch.full((classes, classes), 0.5 / (classes - 1), device=logits.device)
     start.fill_diagonal_(0.5)
     chosen = torch.nn.functional.one_hot(labels, classes).float()
-    posterior = logits.exp()
+    posterior = logits.softmax(1)
     for _ in range(_EM_STEPS):
         joint = posterior * start.T[labels]
         counts = (joint / joint.sum(1, keepdim=True).clamp(min=_SMALLEST)).T @ chosen

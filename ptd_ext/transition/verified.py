@@ -9,6 +9,9 @@ from torch import Tensor
 
 from ptd_ext.utils.ids import as_tensor
 
+IGNORED = -100  # the label of samples that do not count
+_EXCLUDED = -1e4  # logit of a class that a review rules out; float16 holds it
+
 # Codes of samples without a verified class.
 UNREVIEWED, WRONG, NONE_OF_THEM = -1, -2, -3
 
@@ -61,3 +64,28 @@ def fix_posterior(posterior: Tensor, labels: Tensor, verified: Tensor) -> Tensor
     known = (classes == code).to(posterior)
     found = torch.where(code >= 0, known, torch.where(code == WRONG, others, posterior))
     return torch.where(code == NONE_OF_THEM, torch.zeros_like(found), found)
+
+
+def restrict(logits: Tensor, labels: Tensor, verified: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits, labels and a loss that make a forward loss that of verified labels.
+
+    With A the classes that a review leaves possible, the forward loss of the logits returned is
+    −log Σ_A g_i T_iȳ / Σ_A g_i, and the loss returned −log Σ_A g_i: together −log Σ_A g_i T_iȳ. For
+    a verified class y that is −log g_y − log T_yȳ. Samples of none of the classes get the label
+    :data:`IGNORED` and no loss.
+
+    Args:
+        logits: [N, C].
+        labels: the given labels, [N].
+        verified: codes as of :func:`as_verified`, [N].
+
+    Returns:
+        The logits, [N, C]; the labels, [N]; and the loss of each sample, [N].
+    """
+    classes, code = torch.arange(logits.shape[1], device=logits.device), verified[:, None]
+    excluded = torch.where(
+        code >= 0, classes != code, (code == WRONG) & (classes == labels[:, None])
+    )
+    restricted = logits.masked_fill(excluded, _EXCLUDED)
+    loss = logits.logsumexp(1) - restricted.logsumexp(1)
+    return restricted, labels.masked_fill(verified == NONE_OF_THEM, IGNORED), loss

@@ -467,3 +467,21 @@ def test_finite_pictures_that_overflow_are_rejected():
     images[4, 0, 0, 0] = 1e39
     with pytest.raises(ValueError, match="a number beyond float32 in image 4"):
         model.predict(images)
+
+
+def test_verified_labels_are_learned_from_and_never_flagged():
+    generator = np.random.default_rng(0)
+    true = np.arange(400) % 2
+    x = generator.normal(size=(400, 3)) + 1.5 * true[:, None]
+    given = np.where(generator.random(400) < 0.3, 1 - true, true)
+    verified = {row: int(true[row]) for row in range(0, 400, 3)}
+    options = {"method": "PTD-L", "network": "linear", "epochs": 3}
+    model = ptd_ext.PTDClassifier(**options).fit(x, given, verified=verified)
+    found = model.label_issues_
+    assert found.is_verified.sum() == 134
+    assert not found.is_label_issue[::3].any()
+    assert abs(float(found.noise_rate) - (given != true).mean()) < 0.06
+    plain = ptd_ext.PTDClassifier(**options).fit(x, given)
+    assert (model.predict_proba(x) != plain.predict_proba(x)).any()
+    with pytest.raises(ValueError, match="id in decision 0 must be among the ids of the data"):
+        ptd_ext.PTDClassifier(**options).fit(x, given, verified={400: 1})

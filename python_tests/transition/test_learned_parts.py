@@ -275,3 +275,27 @@ def test_principal_directions_of_wide_features():
 )
 def test_a_share_leaves_rows_to_fit_and_rows_to_evaluate_on(share, count):
     assert _held_out(share, None, 20, new_generator(0)).sum() == count
+
+
+def test_verified_labels_correct_the_parts():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2000, 4, generator=generator)
+    true = (x[:, 0] > 0).long()
+    given = torch.where(torch.rand(2000, generator=generator) < 0.3, 1 - true, true)
+    # A network that half believes the given labels finds too little noise.
+    probs = (2.0 * torch.eye(2)[true] + 2.0 * torch.eye(2)[given]).softmax(1)
+    verified = torch.full((2000,), -1)
+    verified[:1000] = true[:1000]
+    verified[1000:1010] = -3
+    rates = [
+        ptd_ext.fit_learned_parts(x, probs, given, verified=codes, n_parts=2).noise_rate
+        for codes in (None, verified)
+    ]
+    assert abs(rates[1] - 0.3) < 0.7 * abs(rates[0] - 0.3)
+
+
+def test_verified_labels_must_leave_samples():
+    x, labels = torch.randn(10, 2, generator=new_generator()), torch.arange(10) % 2
+    probs = torch.full((10, 2), 0.5)
+    with pytest.raises(ValueError, match="verified must leave samples to fit"):
+        ptd_ext.fit_learned_parts(x, probs, labels, verified=torch.full((10,), -3))

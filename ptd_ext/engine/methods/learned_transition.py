@@ -22,6 +22,7 @@ from ptd_ext.transition.em import TransitionEM
 from ptd_ext.transition.estimate import EstimatedTransition, trusted_base
 from ptd_ext.transition.estimators import ESTIMATORS
 from ptd_ext.transition.learned_parts import fit_learned_parts
+from ptd_ext.transition.verified import UNREVIEWED
 
 _SPLITS = ("train", "validation")
 _VANISHED = 1e-30  # smaller features cannot be scaled in float32
@@ -51,6 +52,7 @@ class EMCounts(Stage):
     """
 
     em: TransitionEM
+    verified: Tensor | None = None  # codes of what reviewers found, [N]
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, "count")
@@ -69,6 +71,7 @@ class EMCounts(Stage):
         if outputs.noise_rate is None or outputs.count_base is None:
             self._start(context)
         assert outputs.noise_rate is not None
+        self.verified = data.verified
         self.em = TransitionEM(
             data.train_labels,
             outputs.noise_rate.item(),
@@ -100,14 +103,17 @@ class EMCounts(Stage):
             base = torch.ones_like(base)
         elif s.count_base != "anchors":
             base = trusted_base(_estimated(context, s.count_base).transition)
-        outputs.noise_rate = torch.tensor(start.noise_rate, device=context.device)
+        known = context.data.noise_rate
+        rate = start.noise_rate if known is None else known
+        outputs.noise_rate = torch.tensor(rate, device=context.device)
         outputs.count_base = base.to(context.device)
         context.ranks.from_first([outputs.noise_rate, outputs.count_base])
         context.log.detail(str(start))
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The forward loss with the current T, which the counts of the batch then update."""
-        return [self.em(z, batch.labels) for z in logits]
+        known = None if self.verified is None else self.verified[batch.ids]
+        return [self.em(z, batch.labels, verified=known) for z in logits]
 
     def noisy_posterior(self, logits: Tensor, weights: Tensor | None) -> Tensor:
         """The noisy posterior Tᵀg."""
@@ -165,6 +171,7 @@ class TrainWithLearnedParts(TrainWithTransition):
             torch.cat([train.logits, held_out.logits]).softmax(-1),
             data.labels(),
             transition=context.outputs.estimated().parts[0],
+            verified=_verified(data),
             n_parts=s.n_parts,
             n_components=s.gate_components,
             validation_mask=torch.arange(size + len(held_out.logits)) >= size,
@@ -179,6 +186,13 @@ class TrainWithLearnedParts(TrainWithTransition):
         return SampleTransitions(
             fit.weights[:size], fit.weights[size:], fit.parts, class_prior=fit.class_prior, **gate
         )
+
+
+def _verified(data: TrainingData) -> Tensor | None:
+    """What reviewers found, with held-out rows as nobody has looked at them, [N + M]."""
+    if data.verified is None:
+        return None
+    return torch.cat([data.verified, torch.full_like(data.validation_labels, UNREVIEWED)])
 
 
 def _without_vanished(features: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from ptd_ext.engine.stage.optim import Schedule
 from ptd_ext.engine.stage.stage import Batch, Stage, StageContext
 from ptd_ext.ops.functional import forward_loss, noisy_posterior, reweight_loss
 from ptd_ext.ops.layout import prepare_parts
+from ptd_ext.transition.verified import IGNORED, UNREVIEWED, restrict
 
 Loss = Literal["forward", "reweight"]
 
@@ -69,6 +70,7 @@ class TrainWithTransition(Stage):
 
     weights: Tensor  # h(x), [N, R]
     parts: Tensor  # P, [R, C, C]
+    verified: Tensor | None = None  # codes of what reviewers found, [N]
 
     def __init__(self, settings: Settings, loss: Loss) -> None:
         super().__init__(settings)
@@ -86,11 +88,28 @@ class TrainWithTransition(Stage):
         transition = context.outputs.estimated()
         self.register_buffer("weights", transition.weights, persistent=False)
         self.register_buffer("parts", prepare_parts(transition.parts), persistent=False)
+        self.verified = context.data.verified
 
     def losses(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The forward loss, or cross entropy with weights β, which are detached."""
+        """The forward loss, or cross entropy with weights β, which are detached.
+
+        Of a row whose true class y is verified it is −log g_y T_yȳ(x), or cross entropy with y.
+        """
         weights = self.weights[batch.ids]
-        return [self._loss(z, batch.labels, weights, self.slack) for z in logits]
+        if self.verified is None:
+            return [self._loss(z, batch.labels, weights, self.slack) for z in logits]
+        known = self.verified[batch.ids]
+        return [self._loss_of_verified(z, batch.labels, weights, known) for z in logits]
+
+    def _loss_of_verified(
+        self, z: Tensor, labels: Tensor, weights: Tensor, verified: Tensor
+    ) -> Tensor:
+        restricted, kept, given = restrict(z, labels, verified)
+        counted = kept != IGNORED
+        if self.loss == "reweight":  # verified rows have no importance, but a class
+            restricted, kept = z, labels.masked_fill(verified != UNREVIEWED, IGNORED)
+        loss = self._loss(restricted, kept, weights, self.slack) * (kept != IGNORED).sum()
+        return (loss + torch.where(counted, given, 0.0).sum()) / counted.sum().clamp(min=1)
 
     def _loss(
         self,

@@ -23,6 +23,9 @@ class TrainingData:
         class_names: the names of the classes, [C].
         sample_shape: the shape of one row: [D], [L] or [channels, H, W].
         embedding: vectors of the words that token rows hold, [V, D]; None for other rows.
+        verified: what reviewers found about each training row, int64 [N], as codes of
+            :mod:`ptd_ext.transition.verified`; None where nobody has looked.
+        noise_rate: the share of wrong labels, where it is known from elsewhere.
     """
 
     train: Inputs
@@ -32,6 +35,8 @@ class TrainingData:
     class_names: tuple[str, ...]
     sample_shape: torch.Size
     embedding: Tensor | None = None
+    verified: Tensor | None = None
+    noise_rate: float | None = None
 
     @property
     def n_classes(self) -> int:
@@ -60,6 +65,7 @@ class TrainingData:
             validation=self.validation.to(device) if resident else self.validation,
             train_labels=self.train_labels.to(device),
             validation_labels=self.validation_labels.to(device),
+            verified=None if self.verified is None else self.verified.to(device),
         )
 
     def fingerprint(self) -> str:
@@ -67,6 +73,8 @@ class TrainingData:
         found = hashlib.sha256(repr((self.class_names, tuple(self.sample_shape))).encode())
         for labels in (self.train_labels, self.validation_labels):
             found.update(labels.cpu().numpy().tobytes() + b"/")
+        if self.verified is not None:
+            found.update(self.verified.cpu().numpy().tobytes() + repr(self.noise_rate).encode())
         for inputs in (self.train, self.validation):
             inputs.add_to(found)
         if self.embedding is not None:

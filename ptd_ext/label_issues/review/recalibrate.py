@@ -121,11 +121,6 @@ def update(found: LabelIssues, codes: NDArray[np.int64], flag_share: float) -> L
     open_rows = verified == "no"
     quality = found.label_quality.copy()
     quality[open_rows] = fitted.right(found.label_quality[open_rows], given[open_rows])
-    posterior = _rescaled(found.posterior, given, quality)
-    tensors = map(torch.from_numpy, (posterior, given, codes))
-    posterior = fix_posterior(*tensors).numpy()
-    rows = np.arange(len(found))
-    quality = np.where(open_rows, quality, (verified == Answer.CONFIRMED.value).astype(float))
 
     def rate(mask: NDArray[np.bool_]) -> Interval:
         judged, known = mask & open_rows, mask & ~open_rows
@@ -134,11 +129,64 @@ def update(found: LabelIssues, codes: NDArray[np.int64], flag_share: float) -> L
 
     masks = [given == code for code in range(n_classes)]
     rates = NoiseRate(rate(np.ones(len(found), bool)), tuple(map(rate, masks)))
+    return _with_quality(found, codes, verified, quality, rates, flag_share)
+
+
+def update_retrained(
+    found: LabelIssues, before: LabelIssues, codes: NDArray[np.int64], flag_share: float
+) -> LabelIssues:
+    """Findings of a model that was trained with verified labels, with the rates from `before`.
+
+    A model has memorised the labels that it was trained on, so that these cannot calibrate it. Each
+    given class gets a shift of logit P(right) that makes its mean over the other rows that of
+    `before`.
+
+    Args:
+        found: the findings of that model.
+        before: updated findings of a model that was trained without verified labels.
+        codes: what the review found, [N].
+        flag_share: as in :func:`ptd_ext.find_label_issues`.
+    """
+    given, quality = found.class_indices(found.given_label), found.label_quality.copy()
+    for code in range(len(found.classes)):
+        rows = np.flatnonzero((given == code) & ~before.is_verified)
+        if len(rows):
+            quality[rows] = _shifted(quality[rows], before.label_quality[rows].mean())
+    return _with_quality(found, codes, before.verified, quality, before.noise_rate, flag_share)
+
+
+def _shifted(quality: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
+    """The qualities with logits shifted to this mean, by bisection."""
+    q = np.clip(quality, _CLIP, 1 - _CLIP)
+    score, low, high = np.log(q / (1 - q)), -40.0, 40.0
+    for _ in range(_MAX_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _sigmoid(score + middle).mean() < mean else (low, middle)
+    return _sigmoid(score + (low + high) / 2)
+
+
+def _with_quality(
+    found: LabelIssues,
+    codes: NDArray[np.int64],
+    verified: NDArray[np.str_],
+    quality: NDArray[np.float64],
+    rates: NoiseRate,
+    flag_share: float,
+) -> LabelIssues:
+    """The findings with other qualities, of which those of verified rows are not used."""
+    given, rows = found.class_indices(found.given_label), np.arange(len(found))
+    open_rows = verified == "no"
+    quality = np.where(open_rows, quality, (verified == Answer.CONFIRMED.value).astype(float))
+    posterior = _rescaled(found.posterior, given, quality)
+    tensors = map(torch.from_numpy, (posterior, given, codes))
+    posterior = fix_posterior(*tensors).numpy()
     flagged = np.zeros(len(found), dtype=bool)
     if found.trusted:
-        open_rates = NoiseRate(rates.overall, tuple(rate(mask & open_rows) for mask in masks))
         judged = np.flatnonzero(open_rows)
-        flagged[judged] = flag_issues(quality[judged], given[judged], open_rates, flag_share)
+        doubts = [1 - quality[(given == code) & open_rows] for code in range(len(found.classes))]
+        means = [float(each.mean()) if len(each) else np.nan for each in doubts]
+        expected = NoiseRate(rates.overall, tuple(Interval(each, each, each) for each in means))
+        flagged[judged] = flag_issues(quality[judged], given[judged], expected, flag_share)
     others = posterior.copy()
     others[rows, given] = -1
     wrong = flagged | (verified == Answer.WRONG.value)

@@ -19,7 +19,8 @@ from ptd_ext.engine.stage.state import StageOutputs
 
 def stub_run(labels: Tensor, classes: int) -> SimpleNamespace:
     """The part of a trainer that stages use."""
-    data = SimpleNamespace(train_size=len(labels), n_classes=classes, train_labels=labels)
+    about = {"n_classes": classes, "train_labels": labels, "verified": None}
+    data = SimpleNamespace(train_size=len(labels), **about)
     return SimpleNamespace(data=data, outputs=StageOutputs(), device=labels.device)
 
 

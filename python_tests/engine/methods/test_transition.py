@@ -25,7 +25,7 @@ def run():
     generator = new_generator(0)
     weights = torch.rand(N, R, generator=generator, dtype=torch.float64).softmax(-1)
     parts = torch.randn(R, C, C, generator=generator, dtype=torch.float64).softmax(-1)
-    data = SimpleNamespace(n_classes=C, train_size=N)
+    data = SimpleNamespace(n_classes=C, train_size=N, verified=None)
     return SimpleNamespace(data=data, outputs=outputs_of(weights, parts))
 
 
@@ -235,3 +235,29 @@ def test_all_methods_run_and_are_named(clusters, tmp_path):
     for method in METHODS:
         result = train(quick_settings(clusters, method=method), tmp_path / method, CPU)
         assert result["test_accuracy"] > 60, method
+
+
+@pytest.mark.parametrize("method", ["PTD-F", "PTD-R"])
+def test_verified_rows_are_learned_as_what_they_are(run, method):
+    """-log g_y T_yȳ(x), or cross entropy with y; rows of none of the classes do not count."""
+    batch, logits = batch_of(6)
+    codes = torch.full((N,), -1)
+    codes[batch.ids[:4]] = torch.tensor([0, 1, 2, 3])
+    codes[batch.ids[4]] = -3
+    run.data.verified = codes
+    (loss,) = stage_of(method, run, 1).losses(batch, [logits])
+    g, t = logits.softmax(1), run.outputs.estimate
+    matrices = torch.einsum("nr,rij->nij", t.weights[batch.ids], t.parts)
+    rows, true = torch.arange(4), torch.arange(4)
+    known = -g[rows, true].log()
+    unknown = noisy_probability(run, batch, logits)[5]
+    if method == "PTD-F":
+        known = known - matrices[rows, true, batch.labels[:4]].log()
+        last = -unknown.log()
+    else:
+        weight = (g[5, batch.labels[5]] / unknown).detach()
+        last = -weight * g[5, batch.labels[5]].log()
+    expected = (known.sum() + last) / 5
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(*(torch.autograd.grad(each, logits)[0] for each in (loss, expected)),
+                               rtol=1e-5, atol=1e-6)  # fmt: skip

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from label_issues.review.review_cases import NAMES, judged, reviews
 
-from ptd_ext.label_issues import Answer
+from ptd_ext.label_issues import Answer, read_decisions
 from ptd_ext.label_issues.findings import LabelIssues
-from ptd_ext.label_issues.review.recalibrate import answers, recalibrate
+from ptd_ext.label_issues.review.recalibrate import answers, recalibrate, update_retrained
 
 
 def logit(p):
@@ -140,3 +140,22 @@ def test_they_are_saved(tmp_path):
 def test_answers_of_codes():
     codes, given = np.array([-1, 0, 1, -2, -3]), np.zeros(5, int)
     assert answers(codes, given).tolist() == ["no", "confirmed", "corrected", "wrong", "none"]
+
+
+def test_a_retrained_model_keeps_the_rates_that_were_measured():
+    found, true = judged(rows=1000)
+    later, _ = judged(rows=1000)  # the model that was trained with the verified labels
+    answer = reviews(found, true, np.arange(200))
+    before = found.update(answer)
+    labels = found.given_labels()
+    codes = read_decisions(answer, found.ids, labels).codes(found.ids, labels)
+    updated = update_retrained(later, before, codes, 1.0)
+    assert updated.noise_rate == before.noise_rate
+    assert (updated.verified == before.verified).all()
+    for name in NAMES:
+        rows = (found.given_label == name) & ~before.is_verified
+        mean = before.label_quality[rows].mean()
+        assert updated.label_quality[rows].mean() == pytest.approx(mean, abs=1e-6)
+        # The order is that of the later model.
+        order = np.argsort(later.label_quality[rows])
+        assert (np.diff(updated.label_quality[rows][order]) >= 0).all()
