@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import io
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,31 @@ from ptd_ext.engine.rows.columns import is_frame
 from ptd_ext.engine.rows.image_files import ImageFiles
 from ptd_ext.label_issues.report.sample import Sample
 
-_COLUMNS = 12  # shown of a row
+_COLUMNS = 50  # shown of a row
+_LARGEST = 12  # values shown of a sparse row
 _SMALLEST_SIDE = 96  # pixels of a picture on the page
 
 
-def show_rows(X: Any) -> Callable[[int], Sample]:  # noqa: N803
+def show_rows(X: Any) -> ShownRows:  # noqa: N803
     """Return a function that shows a row: a picture of an image, else its first values."""
     if hasattr(X, "iloc") and not is_frame(X):
         X = X.to_numpy()  # noqa: N806  # a column of pandas takes numbers for names of its index
-    return functools.partial(_show, X)  # which can be pickled, with the findings
+    return ShownRows(X)
+
+
+@dataclass(frozen=True)
+class ShownRows:
+    """A function from the position of a row to what the page shows; can be pickled.
+
+    Attributes:
+        rows: the rows, which the page also compares columns of.
+    """
+
+    rows: Any
+
+    def __call__(self, row: int) -> Sample:
+        """What the page shows of a row."""
+        return _show(self.rows, row)
 
 
 def _show(X: Any, row: int) -> Sample:  # noqa: N803
@@ -57,7 +72,7 @@ def row_text(X: Any, row: int) -> dict[str, str]:  # noqa: N803
         return {str(name): str(X[name].to_numpy()[row]) for name in list(X.columns)[:_COLUMNS]}
     values = X[row].toarray().ravel() if hasattr(X, "tocsr") else np.asarray(X[row]).ravel()
     if hasattr(X, "tocsr"):  # the largest values describe such a row better than its first zeros
-        largest = np.argsort(-np.abs(values), kind="stable")[:_COLUMNS]
+        largest = np.argsort(-np.abs(values), kind="stable")[:_LARGEST]
         return {str(column): f"{values[column]:.4g}" for column in largest if values[column]}
     return {str(column): f"{value:.4g}" for column, value in enumerate(values[:_COLUMNS])}
 

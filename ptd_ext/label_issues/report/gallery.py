@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ptd_ext.label_issues.report.pictures import Pictures
 from ptd_ext.label_issues.report.sample import Sample
+from ptd_ext.label_issues.report.unusual import UnusualColumns, is_table
 from ptd_ext.utils.png import png_size
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def make_gallery(
     all_ids = found.id_strings()
     ids = [all_ids[row] for row in rows.tolist()]
     contents, columns = _contents(show, rows.tolist(), pictures)
+    if audit is None:
+        _mark_unusual(contents, found, rows.tolist(), getattr(show, "rows", None))
     flags, quality = found.is_label_issue[rows], found.label_quality[rows]
     payload = {
         "digest": _digest(names, ids, given, suggested if audit is None else [audit.name]),
@@ -169,6 +172,19 @@ def _contents(
             pictures.add(contents[-1], sample.png)
     pictures.finish()
     return contents, [list(each) for each in columns]
+
+
+def _mark_unusual(
+    contents: list[dict[str, Any]], found: LabelIssues, rows: Sequence[int], table: Any
+) -> None:
+    """Add the columns that speak for the suggested class to the contents of a table's rows."""
+    if not contents or "values" not in contents[0] or not is_table(table):
+        return
+    columns = UnusualColumns(table, found, _MAX_COLUMNS)
+    given, suggested = map(found.class_indices, (found.given_label, found.suggested_label))
+    for row, content in zip(rows, contents, strict=True):
+        marks = columns.of(row, int(given[row]), int(suggested[row]))
+        content["unusual"] = [mark for mark in marks if mark[0] < len(content["values"])]
 
 
 def _content(

@@ -108,6 +108,7 @@ def _render(
         count=len(found),
         gallery=gallery,
         audit=audit,
+        pictures=pictures,
         rates=list(zip(names, rates, labels, flagged, strict=True)),
         highest_rate=max([0.01, *(rate.high for rate in rates if rate.known)]),
         transition=show_transition(found.transition, names),

@@ -37,6 +37,11 @@ class Pictures:
         self._size = 0
         self._written: set[str] = set()
 
+    @property
+    def beside(self) -> bool:
+        """Whether there are pictures in the folder."""
+        return bool(self._written)
+
     def add(self, content: dict[str, Any], png: bytes) -> None:
         """Set `picture` of a sample's content, at the latest in :meth:`finish`."""
         self._held.append((content, png))

@@ -29,6 +29,7 @@ def collected(page, count, limit):
 def test_few_pictures_are_in_the_page(tmp_path):
     found = collected(tmp_path / "page.html", 5, 1 << 20)
     assert found == [data_url(png(i)) for i in range(5)]
+    assert not Pictures(tmp_path / "page.html").beside
     assert os.listdir(tmp_path) == []
 
 

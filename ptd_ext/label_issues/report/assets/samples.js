@@ -66,9 +66,9 @@ class Samples {
     return box;
   }
 
-  // One column of a row; `mark` is [column, its usual value in the given, in the suggested class].
+  // One column of a row; `mark` is [column, what is usual in the given class, in the suggested class].
   line(name, value, mark, whole) {
-    const about = mark ? element("p", { class: whole ? "note" : "aside" }, `unusual: ${mark[1]}; ${mark[2]}`) : null;
+    const about = mark ? element("p", { class: whole ? "note" : "aside" }, `usual in the given class: ${mark[1]}; in the suggested class: ${mark[2]}`) : null;
     const texts = [element("dt", { dir: "auto" }, name), element("dd", { dir: "auto" }, value)];
     return element("div", { class: mark ? "unusual" : null }, ...texts, about);
   }
