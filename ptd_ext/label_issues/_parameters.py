@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptd_ext.engine.model.progress import check_progress
-from ptd_ext.engine.settings.settings import MAX_PARTS, MAX_SEED
+from ptd_ext.engine.settings.settings import MAX_SEED
 from ptd_ext.label_issues.rates import check_flag_share
+from ptd_ext.nmf.estimator import MAX_PARTS
 from ptd_ext.utils.arguments import check_integer
 from ptd_ext.utils.bounded_files import machine_memory
 from ptd_ext.utils.chosen_device import chosen_device

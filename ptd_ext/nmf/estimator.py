@@ -17,7 +17,7 @@ from ptd_ext.utils.distributed import Ranks
 from ptd_ext.utils.params import NotFittedError, Params, seed_of
 from ptd_ext.utils.threads import threads_for, using
 
-_MAX_PARTS = 256
+MAX_PARTS = 256  # also of the settings and of learned parts
 
 
 class SimplexNMF(Params):
@@ -231,7 +231,7 @@ class SimplexNMF(Params):
         return Effort(self.transform_steps, self.weight_tol)
 
     def _check_params(self) -> None:
-        check_integer(self.n_parts, "n_parts", maximum=_MAX_PARTS)
+        check_integer(self.n_parts, "n_parts", maximum=MAX_PARTS)
         for name in ("max_iter", "n_init", "inner_steps", "transform_steps"):
             check_integer(getattr(self, name), name)
         for name in ("tol", "weight_tol", "compactness"):

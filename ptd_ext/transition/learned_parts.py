@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ptd_ext.nmf.estimator import MAX_PARTS
 from ptd_ext.ops.functional import forward_loss
 from ptd_ext.transition.estimate import EstimatedTransition
 from ptd_ext.transition.gate import LinearGate
@@ -31,7 +32,6 @@ _SPREAD = 0.3  # standard deviation between the parts at the start
 _UNIFORM = 0.1  # uniform share of a row at the start: no entry starts at zero
 _RATES = (0.01, 0.95)  # range of the noise rate at the start
 _EM_STEPS = 50  # for the start, unless it is given
-_MAX_PARTS = 256  # as SimplexNMF has
 _SIZES = (1e-30, 1e30)  # range of features: the gate and its centre are float32
 
 
@@ -134,7 +134,7 @@ def fit_learned_parts(
             f"features, clean_probs and noisy_labels must be of the same samples; got "
             f"{len(features)}, {samples} and {len(labels)}."
         )
-    n_parts = check_integer(n_parts, "n_parts", maximum=_MAX_PARTS)
+    n_parts = check_integer(n_parts, "n_parts", maximum=MAX_PARTS)
     n_components = check_integer(n_components, "n_components")
     max_epochs = check_integer(max_epochs, "max_epochs")
     patience = check_integer(patience, "patience")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ptd_ext.engine.networks.registry import NETWORKS
 from ptd_ext.engine.settings.setting import Setting, setting
+from ptd_ext.nmf.estimator import MAX_PARTS
 from ptd_ext.transition.anchors import BAND, COUNT
 from ptd_ext.transition.barrier import BARRIER, PRIOR_WEIGHT, class_prior_of
 from ptd_ext.transition.em import BASE_SHARE
@@ -21,7 +22,6 @@ from ptd_ext.transition.learned_parts import MIN_GAIN, N_COMPONENTS, N_PARTS
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-MAX_PARTS = 256  # the maximum of SimplexNMF
 MAX_SEED = 2**63 - 2**10  # the maximum of torch's generators, less what is added to a seed
 
 SECTIONS = {

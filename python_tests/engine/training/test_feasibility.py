@@ -6,10 +6,11 @@ from training_cases import CPU, flags, quick_settings, quick_values, write_clust
 
 from ptd_ext import SimplexNMF
 from ptd_ext.cli import main
-from ptd_ext.engine.settings.settings import MAX_PARTS, Settings
+from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.training import train_step, trainer
 from ptd_ext.engine.training.feasibility import check_last_batch
 from ptd_ext.experiments.run.experiment import train
+from ptd_ext.nmf.estimator import MAX_PARTS
 
 
 @pytest.fixture(scope="module")
