@@ -116,8 +116,10 @@ class EstimatedTransition:
         variation = 0.0
         if self.weights is not None and len(self.parts) > 1:
             weights = self.weights[:: max(1, len(self.weights) // 2000)].double()
-            rows = torch.tensordot(weights, self.parts.double(), dims=1)
-            variation = ((rows - rows.mean(0)).abs().sum(-1) @ prior).mean().item()
+            centred = weights - weights.mean(0)
+            for label, share in enumerate(prior.tolist()):  # T(x) of all of them may be large
+                moved = centred @ self.parts[:, label].double()
+                variation += share * moved.abs().sum(1).mean().item()
         return TransitionSummary(
             self.noise_rate,
             mean.diagonal().float(),

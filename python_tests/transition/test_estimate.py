@@ -103,6 +103,18 @@ def test_variation_is_the_distance_of_rows_from_their_mean():
     assert "one matrix" in str(summary_of(parts, torch.ones(3), 3000, torch.full((4, 2), 0.5)))
 
 
+def test_variation_weighs_the_rows_by_their_class():
+    g = new_generator(3)
+    weights, prior = torch.rand(50, 3, generator=g), torch.rand(4, generator=g)
+    parts = torch.rand(3, 4, 4, generator=g)
+    parts /= parts.sum(2, keepdim=True)
+    weights /= weights.sum(1, keepdim=True)
+    found = EstimatedTransition(parts=parts, class_prior=prior, n_samples=50, weights=weights)
+    rows = torch.einsum("nr,rik->nik", weights, parts)
+    expected = ((rows - rows.mean(0)).abs().sum(2) @ (prior / prior.sum())).mean()
+    assert found.summary().variation == pytest.approx(expected.item())
+
+
 def test_caveats_name_rows_that_few_samples_determine():
     matrix = next_class(4, 0.1)[None]
     found = summary_of(matrix, torch.tensor([900.0, 80.0, 20.0, 0.0]), 1000)
