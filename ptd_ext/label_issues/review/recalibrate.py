@@ -21,6 +21,10 @@ _CLIP = 1e-6  # a quality closer to 0 or 1 has a logit that would outweigh all o
 _RIDGE_A, _RIDGE_B, _RIDGE_U = 0.5, 1.0, 5.0
 _MAX_STEPS = 50  # Newton's method needs some five
 _TOLERANCE = 1e-10
+_EXTRAPOLATED = (
+    "Most labels are less doubtful than every verified one, so that the noise rate is an "
+    "extrapolation. Review some rows at random, such as those of audit()."
+)
 _QUANTILE = 1.959963984540054  # normal quantile for a 95 % interval
 
 
@@ -129,7 +133,11 @@ def update(found: LabelIssues, codes: NDArray[np.int64], flag_share: float) -> L
 
     masks = [given == code for code in range(n_classes)]
     rates = NoiseRate(rate(np.ones(len(found), bool)), tuple(map(rate, masks)))
-    return _with_quality(found, codes, verified, quality, rates, flag_share)
+    updated = _with_quality(found, codes, verified, quality, rates, flag_share)
+    reviewed, others = found.label_quality[new], found.label_quality[open_rows]
+    if len(reviewed) and len(others) and np.median(others) > reviewed.max():
+        updated = replace(updated, warnings=(*updated.warnings, _EXTRAPOLATED))
+    return updated
 
 
 def update_retrained(
@@ -152,7 +160,9 @@ def update_retrained(
         rows = np.flatnonzero((given == code) & ~before.is_verified)
         if len(rows):
             quality[rows] = _shifted(quality[rows], before.label_quality[rows].mean())
-    return _with_quality(found, codes, before.verified, quality, before.noise_rate, flag_share)
+    updated = _with_quality(found, codes, before.verified, quality, before.noise_rate, flag_share)
+    caveats = tuple(each for each in before.warnings if each == _EXTRAPOLATED)
+    return replace(updated, warnings=(*updated.warnings, *caveats))
 
 
 def _shifted(quality: NDArray[np.float64], mean: float) -> NDArray[np.float64]:

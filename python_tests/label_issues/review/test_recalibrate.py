@@ -159,3 +159,11 @@ def test_a_retrained_model_keeps_the_rates_that_were_measured():
         # The order is that of the later model.
         order = np.argsort(later.label_quality[rows])
         assert (np.diff(updated.label_quality[rows][order]) >= 0).all()
+
+
+def test_reviews_of_the_most_doubtful_rows_alone_cause_a_warning():
+    found, true = judged()
+    order = found.most_doubtful()
+    top = found.update(reviews(found, true, order[:50]))
+    assert "the noise rate is an extrapolation" in top.warnings[-1]
+    assert found.update(reviews(found, true, order[::10])).warnings == found.warnings
