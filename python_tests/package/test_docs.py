@@ -33,6 +33,21 @@ def test_every_public_name_is_on_an_api_page(module):
     assert [name for name in names if not any(getattr(module, name) is it for it in shown)] == []
 
 
+def test_cross_references_of_api_pages_lead_somewhere():
+    pages = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    shown = re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE)
+    lost = []
+    for path in shown:
+        item = resolve(path)
+        members = vars(item).items() if isinstance(item, type) else ()
+        documented = [item, *(each for name, each in members if not name.startswith("_"))]
+        texts = "".join(each.__doc__ or "" for each in documented)
+        for target in re.findall(r":\w+:`(ptd_ext\.[\w.]+)`", texts):
+            if not any(f"{target}.".startswith(f"{each}.") for each in shown):
+                lost.append((path, target))
+    assert lost == []
+
+
 def test_included_scripts_exist():
     """A line that a formatter has changed is shown as it stands instead of the script."""
     pages = "".join(page.read_text() for page in DOCS.rglob("*.md"))

@@ -24,7 +24,7 @@ class TrainingData:
         sample_shape: the shape of one row: [D], [L] or [channels, H, W].
         embedding: vectors of the words that token rows hold, [V, D]; None for other rows.
         verified: what reviewers found about each training row, int64 [N], as codes of
-            :mod:`ptd_ext.transition.verified`; None where nobody has looked.
+            `ptd_ext.transition.verified`; None where nobody has looked.
         noise_rate: the share of wrong labels, where it is known from elsewhere.
     """
 
