@@ -283,6 +283,7 @@ class LabelIssues:
         max_samples: int = 500,
         evaluation: Evaluation | None = None,
         audit: Audit | None = None,
+        features: Any = None,
     ) -> Path:
         """Write a page to review the labels: one HTML file that works offline.
 
@@ -296,6 +297,8 @@ class LabelIssues:
             evaluation: what :meth:`evaluate` measured, to be shown beside the estimates.
             audit: a sample drawn by :meth:`audit`, which the page shows instead of the doubtful
                 rows, without suggestions, probabilities or flags.
+            features: embeddings of the rows, [N, D], to show the three most similar rows with
+                their labels beside each row.
         """
         from ptd_ext.label_issues.report.page import write_report
 
@@ -304,9 +307,8 @@ class LabelIssues:
             warnings = (*self.warnings, *evaluation.warnings)
             shown = replace(self, facts={**evaluation.facts(), **self.facts}, warnings=warnings)
         sample = sample or self.sample
-        return write_report(
-            shown, path, title=title, sample=sample, max_samples=max_samples, audit=audit
-        )
+        options = {"max_samples": max_samples, "audit": audit, "features": features}
+        return write_report(shown, path, title=title, sample=sample, **options)
 
 
 def judge(

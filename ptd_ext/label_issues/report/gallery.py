@@ -65,6 +65,7 @@ def make_gallery(
     max_samples: int,
     pictures: Pictures,
     audit: Audit | None = None,
+    similar: NDArray[np.int64] | None = None,
 ) -> Gallery:
     """Show flagged samples, then others for which another label is likelier, up to `max_samples`.
 
@@ -78,10 +79,13 @@ def make_gallery(
     )
     all_ids = found.id_strings()
     ids = [all_ids[row] for row in rows.tolist()]
-    contents, columns = _contents(show, rows.tolist(), pictures)
+    flags, quality = found.is_label_issue[rows], found.label_quality[rows]
+    neighbours = [] if similar is None or audit is not None else similar[rows].tolist()
+    others = sorted({other for near in neighbours for other in near})
+    shown, columns = _contents(show, [*rows.tolist(), *others], pictures)
+    contents = shown[: len(rows)]
     if audit is None:
         _mark_unusual(contents, found, rows.tolist(), getattr(show, "rows", None))
-    flags, quality = found.is_label_issue[rows], found.label_quality[rows]
     payload = {
         "digest": _digest(names, ids, given, suggested if audit is None else [audit.name]),
         "classes": list(names),
@@ -100,6 +104,14 @@ def make_gallery(
             "fix": _ranks(-clear_errors(quality, found.posterior[rows])),
             "measure": _ranks(sampling_keys(1 - quality)),
         }
+        if neighbours:
+            codes = found.class_indices(found.given_label[others]).tolist()
+            names_of_others = [all_ids[row] for row in others]
+            place = {row: index for index, row in enumerate(others)}
+            payload |= {
+                "similar": [[place[other] for other in near] for near in neighbours],
+                "others": list(zip(names_of_others, codes, shown[len(rows) :], strict=True)),
+            }
     else:
         payload["audit"] = audit.name
     return Gallery(

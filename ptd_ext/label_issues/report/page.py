@@ -8,15 +8,17 @@ from base64 import b64encode
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptd_ext.label_issues.report.figures import curve
 from ptd_ext.label_issues.report.gallery import make_gallery
 from ptd_ext.label_issues.report.matrices import show_parts, show_transition
 from ptd_ext.label_issues.report.pictures import Pictures
 from ptd_ext.label_issues.report.sample import Sample
+from ptd_ext.label_issues.report.similar import similar_rows
 from ptd_ext.utils.atomic_files import atomic_file
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def write_report(
     sample: Callable[[int], Sample] | None = None,
     max_samples: int = 500,
     audit: Audit | None = None,
+    features: Any = None,
 ) -> Path:
     """Write a page to review labels that are probably wrong.
 
@@ -55,7 +58,8 @@ def write_report(
         raise ValueError(f"max_samples must be at least 0; got {max_samples}.")
     path = Path(path)
     pictures = Pictures(path)
-    page = _render(found, title, sample or found.sample, max_samples, pictures, audit)
+    similar = None if features is None or len(found) < 2 else similar_rows(features, len(found))
+    page = _render(found, title, sample or found.sample, max_samples, pictures, audit, similar)
     # A string of the data may hold half of a surrogate pair, which UTF-8 cannot encode.
     with atomic_file(path) as temporary:
         Path(temporary).write_bytes(page.encode("utf-8", errors="replace"))
@@ -70,6 +74,7 @@ def _render(
     max_samples: int,
     pictures: Pictures,
     audit: Audit | None,
+    similar: NDArray[np.int64] | None,
 ) -> str:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -91,7 +96,7 @@ def _render(
     scripts = [_asset(f"{name}.js") for name in _SCRIPTS]
     style = "".join(_asset(f"{name}.css") for name in _STYLES)
     names = [str(label) for label in found.classes.tolist()]
-    gallery = make_gallery(found, names, sample, max_samples, pictures, audit)
+    gallery = make_gallery(found, names, sample, max_samples, pictures, audit, similar)
     curves = [curve(name, values) for name, values in found.curves.items()]
     given, rates = found.class_indices(found.given_label), found.noise_rate.by_class
     labels, flagged = (

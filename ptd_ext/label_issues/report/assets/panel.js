@@ -98,7 +98,21 @@ class Panel {
     this.showAnswers(suggested ? classes[suggested[position]] : null, classes[given[position]]);
     this.showClasses();
     this.showEntries(id);
+    this.showSimilar(given[position]);
     byId("note").value = this.own?.note ?? note;
+  }
+
+  // The most similar rows side by side, those with another given label marked.
+  showSimilar(own) {
+    const similar = this.data.similar?.[this.position] ?? [];
+    const cards = similar.map((index) => {
+      const [id, given, content] = this.data.others[index];
+      const label = element("bdi", { class: "name" }, this.data.classes[given]);
+      const name = element("p", { class: "note" }, label, given === own ? "" : " (another label)", ` · ${id}`);
+      return element("li", { class: given === own ? null : "conflict" }, this.samples.contentOf(content, id, false), name);
+    });
+    const title = cards.length ? [element("h4", {}, "Most similar rows")] : [];
+    byId("neighbours").replaceChildren(...title, element("ul", {}, ...cards));
   }
 
   showAnswers(suggested, given) {

@@ -46,10 +46,13 @@ class Samples {
   }
 
   content(position, whole) {
-    const { picture, small, text, columns, values, unusual = [], omitted } = this.data.contents[position];
+    return this.contentOf(this.data.contents[position], this.data.ids[position], whole);
+  }
+
+  contentOf({ picture, small, text, columns, values, unusual = [], omitted }, id, whole) {
     const box = element("div", { class: "content" });
     if (picture) {
-      const alt = `Sample ${this.data.ids[position]}`;
+      const alt = `Sample ${id}`;
       box.append(element("img", { src: picture, class: small ? "pixels" : null, alt, loading: "lazy" }));
     } else if (text !== undefined) {
       const shown = whole || text.length <= CARD_TEXT ? text : `${text.slice(0, CARD_TEXT)}…`;
