@@ -1,5 +1,8 @@
 """Noise: its rows and rates, and that nothing but seed, id, x and y decides a label."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -302,3 +305,16 @@ def test_bad_types_and_values():
     features[17, 3] = torch.nan
     with pytest.raises(ValueError, match="features must be finite; those of sample 17 are not"):
         ptd_ext.instance_dependent_noise(features, LABELS, 0.3, random_state=0)
+
+
+@pytest.mark.parametrize(("rate", "mean"), [(0.03, 0.092), (0.1, 0.129), (0.97, 0.908)])
+def test_an_average_that_is_not_the_rate_is_warned_of(rate, mean):
+    with pytest.warns(UserWarning, match=f"makes {mean:.1%} of the labels wrong on") as found:
+        ptd_ext.instance_dependent_noise(FEATURES, LABELS, rate, random_state=0)
+    assert found[0].filename == __file__
+    std = float(re.search(r"rate_std=([\d.]+) for an average", str(found[0].message))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for close in (0.2, 0.3, 0.5):
+            ptd_ext.instance_dependent_noise(FEATURES, LABELS, close, random_state=0)
+        ptd_ext.instance_dependent_noise(FEATURES, LABELS, rate, random_state=0, rate_std=std)
