@@ -23,7 +23,7 @@ from fuzz import mutations
 from fuzz.limited import Outcome, judged
 from ptd_ext.data.read import read_data
 from ptd_ext.engine.networks.weights import load_weights
-from ptd_ext.engine.rows.labels import encode_labels
+from ptd_ext.engine.rows.labels import GivenLabels, encode_labels
 from ptd_ext.engine.rows.preprocessing import Preprocessing
 from ptd_ext.engine.training.placement import Placement
 from ptd_ext.experiments import datasets as data
@@ -31,11 +31,20 @@ from ptd_ext.experiments.presets import resolve
 from ptd_ext.experiments.run.experiment import train
 from ptd_ext.experiments.settings import ExperimentSettings
 from ptd_ext.experiments.toml import read_config, write_config
+from ptd_ext.label_issues import read_decisions
+from ptd_ext.label_issues.review.decision_file import DecisionFile
 from ptd_ext.utils.distributed import Ranks
 
 RANDOM = np.random.default_rng(0)
 LABELS = [3, 1, 4, 1, 5, 9]
 SEALED = tuple(f"{name}.safetensors" for name in ("model", "labels"))
+DECISIONS = b"""id,given_label,decision,verified_label,reviewer,time,note,audit
+1,cat,corrected,dog,Ann,2026-01-02T03:04:05Z,"a, word",
+2,cat,wrong,,Ann,2026-01-02,,
+"""
+EXPORT = b"""[{"data": {"id": "1", "given_label": "cat"}, "annotations": [{"completed_by": 1,
+"was_cancelled": false, "updated_at": "2026-01-02T03:04:05Z", "result": [{"from_name": "label",
+"to_name": "x", "type": "choices", "value": {"choices": ["dog"]}}]}]}]"""
 CPU = Placement(torch.device("cpu"), Ranks())
 
 
@@ -78,6 +87,12 @@ class Reader:
             outcome = Outcome("message", outcome.text)
         (root / path).write_bytes(self.files[path])
         return outcome
+
+
+def decisions(path: Path) -> Any:
+    """Decisions about three rows of two classes."""
+    labels = GivenLabels(np.zeros(3, int), np.array(["cat", "dog"]))
+    return read_decisions(path, np.arange(3), labels)
 
 
 def saved(save: Callable[..., Any], *arguments: Any, ending: str = "", **options: Any) -> bytes:
@@ -362,6 +377,11 @@ def readers() -> dict[str, Reader]:
             within=zipped,
         ),
         "own images": Reader(images(), lambda r: own(r, image_size=8)),
+        "decisions": Reader({"d.csv": DECISIONS}, lambda r: decisions(r / "d.csv")),
+        "decisions of a server": Reader(
+            {"d.csv": DECISIONS}, lambda r: DecisionFile(r / "d.csv").entries()
+        ),
+        "export of Label Studio": Reader({"d.json": EXPORT}, lambda r: decisions(r / "d.json")),
         "classifier": Reader({"c": classifier()}, load_classifier, within=sealed),
         "run": Reader(finished_run(), load_finished, SEALED, sealed),
         "run's words": Reader(finished_run(), load_finished, ("settings.toml", "result.json")),
