@@ -62,6 +62,14 @@ def test_own_data_reports_which_labels_are_wrong(tmp_path):
     assert int(re.search(r"(\d+) of the 300 most doubtful", text)[1]) >= 270
 
 
+def test_review_loop_measures_the_true_rate(tmp_path):
+    output = run("review_loop.py", tmp_path)
+    low, high = percentages(output.split("measured noise rate")[1])[1:3]
+    truth = percentages(output.split("true noise rate")[1])[0]
+    assert low <= truth <= high
+    assert "rows left out" in output
+
+
 def test_two_processes_train_together(tmp_path):
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node=2")
     # On a busy machine gloo's threads now and then abort while the process exits, after all output.
