@@ -32,7 +32,7 @@ def learned_by(folder):
     ],
 )
 def test_one_matrix(clusters, tmp_path, capsys, method, changes):
-    settings = quick_settings(clusters, method, select="last", **changes)
+    settings = quick_settings(clusters, method, select="last", verbose=True, **changes)
     result = train(settings, tmp_path / "run", CPU)
     assert result["test_accuracy"] > 90
     printed = capsys.readouterr().out
@@ -48,7 +48,7 @@ def test_one_matrix(clusters, tmp_path, capsys, method, changes):
 
 @pytest.mark.parametrize("method", ["PTD-L", "PTD-L-R"])
 def test_learned_parts(clusters, tmp_path, capsys, method):
-    settings = quick_settings(clusters, method, noise="instance", rate=0.4, epochs=6)
+    settings = quick_settings(clusters, method, noise="instance", rate=0.4, epochs=6, verbose=True)
     train(settings, tmp_path / "run", CPU)
     assert "held-out noisy labels gain" in capsys.readouterr().out
     learned = learned_by(tmp_path / "run")

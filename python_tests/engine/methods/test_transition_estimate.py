@@ -44,7 +44,7 @@ def context():
         write_tensors=lambda name, state: None,
         observer=SimpleNamespace(anchor_accuracy=lambda ids: None),
         ranks=Ranks(),
-        log=SimpleNamespace(info=lines.append),
+        log=SimpleNamespace(info=lines.append, detail=lines.append),
         lines=lines,
     )
 
