@@ -22,15 +22,17 @@ from ptd_ext.engine.model.fit import fit
 from ptd_ext.engine.model.fitted_model import FittedModel
 from ptd_ext.engine.model.progress import TrainingProgress
 from ptd_ext.engine.rows.columns import Columns, has_columns
+from ptd_ext.engine.rows.copies import groups_of_copies
 from ptd_ext.engine.rows.encoders import encode
 from ptd_ext.engine.rows.labels import GivenLabels, encode_labels, row_ids
 from ptd_ext.engine.rows.preprocessing import Preprocessing
-from ptd_ext.engine.rows.split import hold_out, split_data
+from ptd_ext.engine.rows.split import hold_out, split_data, with_copies
 from ptd_ext.engine.rows.torch_dataset import read_dataset
 from ptd_ext.engine.settings.schedule import candidates
 from ptd_ext.engine.settings.settings import Settings
 from ptd_ext.engine.training.placement import Placement
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_classes, check_parameters
+from ptd_ext.label_issues.caveats import copies_caveats, leaking_columns
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import judge_labels
 from ptd_ext.label_issues.mix_ups import check_rows_and_labels
@@ -192,6 +194,13 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ignore=self.ignore,
             )
             preprocessing, stored = Preprocessing.fit(features, seed, columns=columns)
+        caveats: tuple[str, ...] = ()
+        if isinstance(stored, torch.Tensor):
+            groups = groups_of_copies(stored)
+            positions = with_copies(positions, torch.from_numpy(groups))
+            caveats = copies_caveats(groups, labels.codes)
+            if table and preprocessing.components is None:
+                caveats += leaking_columns(stored, columns, labels.codes)
         data = split_data(
             stored, codes, tuple(labels.names), preprocessing, positions, channels_last=True
         )
@@ -227,6 +236,7 @@ class PTDClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             model = fit(reviewed, candidates, labels.classes, place, log=log)
             found = update_retrained(judged(model), before, known, self.flag_share)
+        found = dataclasses.replace(found, warnings=(*found.warnings, *caveats))
         # Assigned only now, so that a rejected fit leaves the fitted classifier as it was.
         self._set_model(model.to("cpu"))
         self._set_names(X)

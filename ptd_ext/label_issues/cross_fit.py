@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from ptd_ext.engine.model.progress import over_folds
 from ptd_ext.engine.rows.labels import encode_labels
 from ptd_ext.engine.rows.raw_rows import take_rows
 from ptd_ext.label_issues._parameters import MIN_ROWS, check_folds
+from ptd_ext.label_issues.calibration import calibrate
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import findings_of
+from ptd_ext.label_issues.neighbour_evidence import SMOOTHING
 
 if TYPE_CHECKING:
     from ptd_ext.label_issues.classifier import PTDClassifier
@@ -64,7 +67,12 @@ def cross_fitted(
         part = clone(model).fit(take_rows(X, train), take_rows(y, train))
         columns = [index[label] for label in part.classes_.tolist()]
         probabilities[np.ix_(held_out, columns)] = part.predict_proba(take_rows(X, held_out))
-    judged = model.model_.judge(X, y, clean_probs=torch.from_numpy(probabilities))
+    clean_probs = torch.from_numpy(probabilities)
+    judged = model.model_.judge(X, y, clean_probs=clean_probs)
+    # No network has seen the label of a row that it judges, so that all of them calibrate.
+    evidence = torch.lerp(clean_probs, clean_probs.mean(0), SMOOTHING).log()[None]
+    calibrated = calibrate(evidence, torch.from_numpy(labels.codes), judged.transition, [1.0])
+    judged = replace(judged, posterior=calibrated.posterior, rate_range=calibrated.rate_range)
     return findings_of(
         judged,
         labels,

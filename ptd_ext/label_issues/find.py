@@ -45,18 +45,20 @@ def find_label_issues(
     ==================  ======================================================================
     given               how the labels are judged
     ==================  ======================================================================
-    X                   by a :class:`ptd_ext.PTDClassifier`, trained on X and y
-    ``pred_probs``      without training: one matrix T by confident counts
-    ``features``        without training: one matrix T from the labels of nearest neighbours
-                        (:func:`ptd_ext.transition.neighbour_transition`)
-    both of these       without training a network: T(x), learned from the likelihood of the
-                        labels (:func:`ptd_ext.fit_learned_parts`)
+    X                   by a :class:`ptd_ext.PTDClassifier`, trained on X and y, and by the labels
+                        of nearest neighbours where there are not too many rows
+    ``pred_probs``      without training: by these probabilities
+    ``features``        without training: by the labels of nearest neighbours
+    both of these       without training: by both, each weighted by its likelihood
     ==================  ======================================================================
 
     ``pred_probs`` are probabilities of the *given* label, as predicted by a classifier that was
     trained on given labels. They are turned into probabilities g of the true label by maximum
-    likelihood on the simplex, max_g Σₖ pₖ log (T(x)ᵀg)ₖ. The quality of a label is then
-    P(Y = ȳ | x, ȳ) = g_ȳ T_ȳȳ(x) / (T(x)ᵀg)_ȳ.
+    likelihood on the simplex, max_g Σₖ pₖ log (Tᵀg)ₖ, with T by confident counts. Neighbours give
+    the likelihood of their labels for each true class. A temperature for each, the bias of each
+    class and T then maximise the likelihood of the given labels, which no evidence has seen. The
+    quality of a label is P(Y = ȳ | x, ȳ) = g_ȳ T_ȳȳ / (Tᵀg)_ȳ, and a row is flagged if another
+    class is more probable than its given label.
 
     Args:
         X: the rows: an array, a tensor, a data frame, texts, a sparse matrix, images or a Dataset.
@@ -68,8 +70,9 @@ def find_label_issues(
         classes: the class of each column of ``pred_probs``; by default the sorted labels.
         ids: ids of the rows, [N]; by default the index of X or y if one is pandas', otherwise row
             numbers.
-        flag_share: how many rows to flag in units of the estimated number of wrong labels: below
-            1 flags fewer rows, of which more are truly wrong; above 1 misses fewer wrong labels.
+        flag_share: how many rows to flag in units of those of which another class is more probable
+            than the given label: below 1 fewer rows, of which more are truly wrong; above 1 also
+            the most doubtful of the others, which keep their label as the suggested one.
         cross_fit: the number of folds k. With 0, one network that was trained on all rows judges
             them; as it trains through T(x), it hardly memorises wrong labels. With 2 or more, each
             row is judged by a network trained without its fold, which takes k + 1 times as long.
@@ -120,8 +123,7 @@ def find_label_issues(
                 f"{odd} must not be given with pred_probs or features: nothing is trained."
             )
         found = judge_predictions(
-            y, pred_probs, features, classes=classes, ids=ids, flag_share=flag_share,
-            random_state=seed_of(random_state),
+            y, pred_probs, features, classes=classes, ids=ids, flag_share=flag_share
         )  # fmt: skip
     else:
         if classes is not None:

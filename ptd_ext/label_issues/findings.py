@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptd_ext.engine.rows.labels import GivenLabels, as_ids, id_list
+from ptd_ext.label_issues.caveats import range_caveat
 from ptd_ext.label_issues.rates import NoiseRate, check_flag_share, flag_issues, noise_rate
 from ptd_ext.label_issues.review.read import read_decisions
 from ptd_ext.utils.bounded_files import shortened
@@ -43,11 +44,11 @@ class LabelIssues:
     Attributes:
         ids: the ids of the rows: a data frame's index, file names, or row numbers, [N].
         given_label: the labels as they came, [N].
-        suggested_label: for flagged rows the most probable *other* class, for all others the given
-            label, [N].
+        suggested_label: for flagged rows the most probable class, for all others the given label,
+            [N].
         label_quality: P(true label = given label | x, given label), [N].
-        is_label_issue: true for flagged rows, [N]. For each given label, as many rows are flagged
-            as are estimated to be wrong (times `flag_share`); none if `trusted` is false.
+        is_label_issue: true for rows of which another class is more probable than the given label,
+            [N]; with `flag_share`, for fewer or more. None if `trusted` is false.
         suggested_probability: P(true label = suggested label | x, given label), [N].
         posterior: P(true label | x, given label), [N, C].
         classes: the classes, [C], in the order of `posterior`.
@@ -316,7 +317,7 @@ def judge(
     labels: GivenLabels,
     transition: NDArray[np.float64],
     *,
-    joint: NDArray[np.float64] | None = None,
+    rate_range: tuple[float, float] | None = None,
     ids: Any = None,
     flag_share: float = 1.0,
     trusted: bool = True,
@@ -329,8 +330,7 @@ def judge(
         posterior: [N, C].
         labels: given labels, [N].
         transition: the mean of T(x), [C, C].
-        joint: P(true class, given label) that the model expects of a row, [C, C], if it was trained
-            on these rows.
+        rate_range: the range of the overall rate; by default its sampling error.
         ids: [N]; row numbers by default.
         flag_share: as in :func:`ptd_ext.find_label_issues`.
         trusted: if false, no row is flagged and no label suggested.
@@ -340,13 +340,13 @@ def judge(
     check_flag_share(flag_share)
     given, rows = labels.codes, np.arange(len(labels.codes))
     quality = posterior[rows, given].astype(np.float64)
-    rates = noise_rate(quality, given, len(labels.classes), joint)
+    rates = noise_rate(quality, given, len(labels.classes), rate_range)
     flagged = np.zeros(len(rows), dtype=bool)
     if trusted:
-        flagged = flag_issues(quality, given, rates, flag_share)
-    others = posterior.copy()
-    others[rows, given] = -1
-    suggested = np.where(flagged, others.argmax(1), given)
+        flagged = flag_issues(posterior, given, flag_share)
+    best = posterior.argmax(1)
+    disputed = flagged & (posterior[rows, best] > posterior[rows, given])
+    suggested = np.where(disputed, best, given)
     return LabelIssues(
         ids=rows if ids is None else as_ids(ids, len(rows)),
         given_label=labels.classes[given],
@@ -359,7 +359,11 @@ def judge(
         noise_rate=rates,
         transition=transition,
         trusted=trusted,
-        warnings=(*warnings, *_single_row_caveat(labels)),
+        warnings=(
+            *warnings,
+            *(range_caveat(rates, labels.names) if trusted and rate_range else ()),
+            *_single_row_caveat(labels),
+        ),
         **about,
     )
 

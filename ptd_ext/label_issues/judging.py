@@ -16,6 +16,7 @@ from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.engine.rows.labels import GivenLabels
 from ptd_ext.label_issues.caveats import transition_caveats
 from ptd_ext.label_issues.findings import LabelIssues, judge
+from ptd_ext.label_issues.network_and_neighbours import with_neighbours
 from ptd_ext.label_issues.report.sample import Sample
 from ptd_ext.utils.distributed import Ranks
 
@@ -36,7 +37,8 @@ def judge_labels(
 
     Args:
         model: the fitted model.
-        rows: the rows in one or more pieces, [N, …] together.
+        rows: the rows in one or more pieces, [N, …] together; those that the model was trained on
+            are the first piece.
         labels: their given labels, in the classes of the model, [N].
         order: positions that put the rows in the order of the findings, [N].
         ids: the ids of the findings' rows, [N]; row numbers by default.
@@ -46,6 +48,9 @@ def judge_labels(
         ranks: the processes that share the work.
     """
     found = judge_rows(model.members, rows, torch.from_numpy(labels.codes), ranks=ranks)
+    judges: dict[str, str] = {}
+    if model.validation.beats_chance:
+        found, judges = with_neighbours(found, rows, torch.from_numpy(labels.codes))
     if order is not None:
         found = dataclasses.replace(found, posterior=found.posterior[torch.from_numpy(order)])
         labels = GivenLabels(labels.codes[order], labels.classes)
@@ -55,6 +60,7 @@ def judge_labels(
         "method": model.method,
         "network": model.network_name,
         "accuracy on given labels of held-out rows": f"{model.validation.accuracy:.1%}",
+        **judges,
         **(facts or {}),
     }
     columns = model.preprocessing.columns
@@ -65,7 +71,6 @@ def judge_labels(
         labels,
         warning=model.validation.warning,
         members=len(model.members),
-        trained_on=True,
         ids=ids,
         flag_share=flag_share,
         facts=about,
@@ -81,7 +86,6 @@ def findings_of(
     *,
     warning: str = "",
     members: int = 1,
-    trained_on: bool = False,
     **options: Any,
 ) -> LabelIssues:
     """The findings that follow from a judgement.
@@ -91,7 +95,6 @@ def findings_of(
         labels: the given labels of the rows, [N].
         warning: why the model is no better than chance; empty if it is better.
         members: the number of networks that judged.
-        trained_on: true if the rows were judged by networks that were trained on them.
         options: further arguments of :func:`ptd_ext.label_issues.findings.judge`.
     """
     caveats: tuple[str, ...] = (warning,)
@@ -105,7 +108,7 @@ def findings_of(
         found.posterior.float().numpy(),
         labels,
         found.transition.double().numpy(),
-        joint=found.joint.double().numpy() if trained_on else None,
+        rate_range=found.rate_range,
         trusted=not warning,
         parts=found.parts.double().numpy() if several else None,
         part_shares=found.part_shares.double().numpy() if several else None,

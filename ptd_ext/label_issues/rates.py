@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ptd_ext.utils.html import table
 
-_MANY_ROWS = 2000  # both estimates of the rate have equal weight at this number
-_QUANTILE = 1.959963984540054  # normal quantile for a 95 % interval
+_SMALLEST = 1e-12  # smallest divisor
+QUANTILE = 1.959963984540054  # normal quantile for a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,10 @@ class Interval:
 class NoiseRate:
     """The share of labels that are wrong.
 
-    The intervals are those of a share counted in a sample of this size. They assume that the
-    probabilities of the model are calibrated, and do not include its error.
+    The estimate is the mean of 1 − quality. The interval includes the sampling error and the error
+    of the model: below its lower end, the labels would be clearly less likely; at its upper end,
+    every label that differs from the most probable class is wrong. Wrong labels that a model can
+    learn, such as those by rules, are not included; only verified labels show them.
 
     Attributes:
         overall: the rate among all labels.
@@ -83,7 +85,7 @@ def wilson_interval(share: float, count: float) -> Interval:
     """Wilson's score interval of a share of `count` draws."""
     if count == 0:
         return Interval(math.nan, 0.0, 1.0)
-    z2 = _QUANTILE**2 / count
+    z2 = QUANTILE**2 / count
     centre = (share + z2 / 2) / (1 + z2)
     half = math.sqrt(share * (1 - share) * z2 + z2 * z2 / 4) / (1 + z2)
     return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
@@ -93,41 +95,38 @@ def noise_rate(
     label_quality: NDArray[np.float64],
     given: NDArray[np.int64],
     n_classes: int,
-    joint: NDArray[np.float64] | None = None,
+    rate_range: tuple[float, float] | None = None,
 ) -> NoiseRate:
     """Estimate the share of wrong labels, overall and by given label.
 
-    A label is wrong with probability 1 − quality, so that the variance of the counted share is that
-    of a binomial share: the variances within and between the rows add up to it.
-
-    For rows that the model was not trained on, the estimate is the mean of 1 − quality. For rows of
-    the training set, that mean is too low, the more so the fewer they are, since a model partly
-    memorises their labels. The rate that T(x) implies does not depend on the labels, but counts
-    errors of the model as noise, however many rows there are. With `joint`, the estimate therefore
-    moves from the rate of T(x) to the mean of 1 − quality as the number of rows grows.
+    A label is wrong with probability 1 − quality; the estimate is the mean.
 
     Args:
         label_quality: P(true label = given label | x, given label), [N].
         given: class indices, [N].
         n_classes: C.
-        joint: P(true class, given label) that the model expects of a row, [C, C], if it was trained
-            on these rows.
+        rate_range: the range of the overall rate. The ranges of the classes are as wide in
+            proportion, and wider by the sampling error. By default only this error is included.
     """
     doubt = 1 - np.asarray(label_quality, dtype=np.float64)
     counts = np.bincount(given, minlength=n_classes)
-    shares = np.bincount(given, weights=doubt, minlength=n_classes) / np.maximum(counts, 1)
-    if joint is not None:
-        named = joint.sum(0)
-        right = np.divide(joint.diagonal(), named, out=np.ones(n_classes), where=named > 0)
-        shares += (1 - right - shares) / (1 + len(given) / _MANY_ROWS)
-    overall = float(counts @ shares / len(given)) if len(given) else math.nan
-    return NoiseRate(
-        wilson_interval(overall, len(given)),
-        tuple(
-            wilson_interval(float(share) if count else math.nan, int(count))
-            for share, count in zip(shares, counts, strict=True)
-        ),
-    )
+    sums = np.bincount(given, weights=doubt, minlength=n_classes)
+    if not len(given):
+        return NoiseRate(wilson_interval(math.nan, 0), (wilson_interval(math.nan, 0),) * n_classes)
+    overall = wilson_interval(float(doubt.mean()), len(given))
+    factor, added = 1.0, 0.0
+    if rate_range is not None:
+        low, high = min(rate_range[0], overall.estimate), max(rate_range[1], overall.estimate)
+        overall = Interval(overall.estimate, low, high)
+        factor = low / max(overall.estimate, _SMALLEST)
+        added = (high - overall.estimate) / max(1 - overall.estimate, _SMALLEST)
+    by_class = []
+    for total, count in zip(sums.tolist(), counts.tolist(), strict=True):
+        share = total / count if count else math.nan
+        low = wilson_interval(share * factor, count).low
+        high = wilson_interval(share + (1 - share) * added, count).high
+        by_class.append(Interval(share, low, high))
+    return NoiseRate(overall, tuple(by_class))
 
 
 def check_flag_share(flag_share: Any) -> None:
@@ -137,24 +136,19 @@ def check_flag_share(flag_share: Any) -> None:
 
 
 def flag_issues(
-    label_quality: NDArray[np.float64],
-    given: NDArray[np.int64],
-    rates: NoiseRate,
-    flag_share: float = 1.0,
+    posterior: NDArray[np.floating[Any]], given: NDArray[np.int64], flag_share: float = 1.0
 ) -> NDArray[np.bool_]:
-    """For each given label, flag as many rows of lowest quality as are estimated to be wrong.
+    """Flag the rows of which another class is more probable than the given label.
 
     Args:
-        label_quality: P(true label = given label | x, given label), [N].
+        posterior: P(true label | x, given label), [N, C].
         given: class indices, [N].
-        rates: the estimated rates of wrong labels.
-        flag_share: the number of flagged rows over that estimate: below 1 raises precision, above
-            1 raises recall.
+        flag_share: the number of flagged rows over the number of these; below 1 the rows of lowest
+            quality among them, above 1 also rows of lowest quality among the others.
     """
+    quality = posterior[np.arange(len(given)), given]
+    disputed = posterior.max(1, initial=0.0) > quality
+    count = min(len(given), round(flag_share * int(disputed.sum())))
     flagged = np.zeros(len(given), dtype=bool)
-    for label, rate in enumerate(rates.by_class):
-        rows = np.flatnonzero(given == label)
-        if len(rows):
-            count = min(len(rows), round(flag_share * rate.estimate * len(rows)))
-            flagged[rows[np.argsort(label_quality[rows], kind="stable")[:count]]] = True
+    flagged[np.lexsort((quality, ~disputed))[:count]] = True
     return flagged

@@ -88,17 +88,26 @@ def neighbour_transition(
         raise ValueError(
             f"k must be at least 1 and less than the {len(features)} samples; got {k}."
         )
-    labels = labels.to(features.device)
-    near = labels[nearest_neighbours(features, k)]  # [N, k]
+    near = nearest_neighbours(features, k)
+    return transition_of_neighbours(
+        labels.to(features.device), near, n_classes, max_iter=max_iter, tol=tol
+    )
+
+
+def transition_of_neighbours(
+    labels: Tensor, near: Tensor, n_classes: int, *, max_iter: int = 200, tol: float = 1e-6
+) -> NeighbourTransition:
+    """As :func:`neighbour_transition`, with labels [N] and the positions of neighbours [N, k]."""
+    near = labels[near]
     agreement = (near == labels[:, None]).double().mean().item()
-    count = torch.zeros(len(labels), n_classes, device=features.device)
+    count = torch.zeros(len(labels), n_classes, device=labels.device)
     drawn = torch.cat([labels[:, None], near], 1)
     count.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=count.dtype))
 
     # More than 1 / C, as EM would never leave a matrix whose rows are alike.
     diagonal = max(_START, 1.5 / n_classes)
     transition = torch.full((n_classes, n_classes), (1 - diagonal) / (n_classes - 1)).double()
-    transition = transition.fill_diagonal_(diagonal).to(features.device)
+    transition = transition.fill_diagonal_(diagonal).to(labels.device)
     prior = labels.bincount(minlength=n_classes).double() / len(labels)
     done = 0
     for done in range(1, max_iter + 1):  # noqa: B007 (part of the result)

@@ -49,4 +49,4 @@ def test_a_class_that_a_fold_does_not_see_has_no_probability():
     labels = ["a", "b"] * 6 + ["alone"]
     model = ptd_ext.PTDClassifier("EM-F", network="linear", epochs=1, random_state=0)
     found = cross_fitted(model.fit(rows, labels), rows, labels, fold_rows(labels, 3, 0))
-    assert found.label_quality[-1] == pytest.approx(0, abs=1e-6)
+    assert found.label_quality[-1] == pytest.approx(0, abs=1e-2)

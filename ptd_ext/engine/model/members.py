@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ptd_ext.engine.rows.inputs import Inputs
 from ptd_ext.engine.stage.evaluate import predict, predict_all
-from ptd_ext.ops.functional import clean_posterior, transition_matrix
+from ptd_ext.ops.functional import clean_posterior, noisy_posterior, transition_matrix
 from ptd_ext.transition.model import PartTransition
 from ptd_ext.utils.distributed import Ranks
 
@@ -106,6 +106,9 @@ class Judgement:
         transition: T(x), averaged over the rows, [C, C].
         parts: the parts of all members, [R, C, C].
         part_shares: the mean weight of each part, [R].
+        explained: P(given label | x) of the rows, [N]; None if it was not computed.
+        clean_probs: P(true label | x), [N, C]; None if it was not computed.
+        rate_range: a range of the share of wrong labels that includes errors of the model.
     """
 
     posterior: Tensor
@@ -113,6 +116,9 @@ class Judgement:
     transition: Tensor
     parts: Tensor
     part_shares: Tensor
+    explained: Tensor | None = None
+    clean_probs: Tensor | None = None
+    rate_range: tuple[float, float] | None = None
 
 
 def judge_rows(
@@ -133,6 +139,7 @@ def judge_rows(
         ranks: the processes that share the work.
     """
     posterior, joint, transition = torch.zeros(()), torch.zeros(()), torch.zeros(())
+    explained, clean_mean = torch.zeros(()), torch.zeros(())
     parts, shares, count = [], [], len(members)
     for member in members:
         model = member.required_transition
@@ -146,12 +153,17 @@ def judge_rows(
         labels = codes.to(logits.device)
         clean = clean_posterior(logits, labels, weights, model.parts, model.slack)
         posterior = posterior + clean.cpu() / count
+        noisy = noisy_posterior(logits, weights, model.parts, model.slack)
+        explained = explained + noisy.gather(1, labels[:, None])[:, 0].cpu() / count
+        clean_mean = clean_mean + logits.softmax(1).cpu() / count
         joint = joint + _expected_joint(logits, weights, model).cpu() / count
         mixed = transition_matrix(mean[None], model.parts, model.slack)[0]
         transition = transition + mixed.cpu() / count
         parts.append(model.parts.cpu())
         shares.append(mean.cpu() / count)
-    return Judgement(posterior, joint, transition, torch.cat(parts), torch.cat(shares))
+    return Judgement(
+        posterior, joint, transition, torch.cat(parts), torch.cat(shares), explained, clean_mean
+    )
 
 
 def _expected_joint(logits: Tensor, weights: Tensor, model: PartTransition) -> Tensor:

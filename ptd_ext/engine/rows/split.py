@@ -58,6 +58,28 @@ def hold_out(
     return kept.nonzero()[:, 0], validation
 
 
+def with_copies(positions: tuple[Tensor, Tensor], groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions of which copies are on one side: that of the first of them.
+
+    Args:
+        positions: positions to train on, and positions to hold out, both in rising order.
+        groups: a number for each row, the same for copies, [N]; see
+            :func:`ptd_ext.engine.rows.copies.groups_of_copies`.
+    """
+    train, validation = positions
+    if len(groups.unique()) == len(groups):
+        return positions
+    first = torch.full_like(groups, len(groups)).scatter_reduce_(
+        0, groups, torch.arange(len(groups)), "amin"
+    )[groups]
+    held = torch.zeros(len(groups), dtype=torch.bool)
+    held[validation] = True
+    held = held[first]
+    if not held.any() or held.all():
+        return train, validation
+    return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+
+
 def split_data(
     stored: Any,
     labels: Tensor,

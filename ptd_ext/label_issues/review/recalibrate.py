@@ -193,13 +193,11 @@ def _with_quality(
     flagged = np.zeros(len(found), dtype=bool)
     if found.trusted:
         judged = np.flatnonzero(open_rows)
-        doubts = [1 - quality[(given == code) & open_rows] for code in range(len(found.classes))]
-        means = [float(each.mean()) if len(each) else np.nan for each in doubts]
-        expected = NoiseRate(rates.overall, tuple(Interval(each, each, each) for each in means))
-        flagged[judged] = flag_issues(quality[judged], given[judged], expected, flag_share)
+        flagged[judged] = flag_issues(posterior[judged], given[judged], flag_share)
     others = posterior.copy()
     others[rows, given] = -1
-    wrong = flagged | (verified == Answer.WRONG.value)
+    disputed = flagged & (others.max(1) > posterior[rows, given])
+    wrong = disputed | (verified == Answer.WRONG.value)
     suggested = np.where(wrong, others.argmax(1), given)
     suggested = np.where(codes >= 0, codes, suggested)
     earlier = found.is_verified & (codes == UNREVIEWED)

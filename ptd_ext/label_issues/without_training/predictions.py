@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ptd_ext.engine.model.chance import CLEARLY, chance_warning, log_likelihood
+from ptd_ext.engine.model.chance import chance_warning, log_likelihood
 from ptd_ext.engine.model.members import Judgement
+from ptd_ext.engine.rows.copies import groups_of_copies
 from ptd_ext.engine.rows.labels import GivenLabels, as_ids, encode_labels
+from ptd_ext.label_issues.calibration import calibrate
+from ptd_ext.label_issues.caveats import copies_caveats
 from ptd_ext.label_issues.findings import LabelIssues
 from ptd_ext.label_issues.judging import findings_of
+from ptd_ext.label_issues.neighbour_evidence import (
+    SMOOTHING,
+    TEMPERATURE,
+    neighbour_evidence,
+    smoothed,
+)
 from ptd_ext.label_issues.without_training.confident_counts import confident_transition
 from ptd_ext.label_issues.without_training.inversion import invert_posterior
 from ptd_ext.label_issues.without_training.pred_probs import (
@@ -20,18 +31,15 @@ from ptd_ext.label_issues.without_training.pred_probs import (
     check_order,
     labels_by_column,
 )
-from ptd_ext.ops.functional import clean_posterior, transition_matrix
-from ptd_ext.transition.learned_parts import fit_learned_parts
-from ptd_ext.transition.neighbours import neighbour_transition
 from ptd_ext.utils.ids import as_rows
 
+_RANKING = 1e-6  # weight of pred_probs in the posterior
 _SMALLEST = 1e-30  # probabilities are clamped to it before their logarithm is taken
-_NEIGHBOURS = 4
 _FLOAT32 = (1e-30, 1e30)  # rows whose largest entry is within these keep their digits in float32
-_RANKING = 1e-6  # weight of pred_probs themselves, which separate rows of equal posterior
 
 
-_Evidence = tuple[Judgement, dict[str, str], str]  # facts for the page; a warning or nothing
+# Facts for the page; why nothing can be flagged, or nothing; caveats.
+_Evidence = tuple[Judgement, dict[str, str], str, tuple[str, ...]]
 
 
 def judge_predictions(
@@ -42,7 +50,6 @@ def judge_predictions(
     classes: Sequence[Hashable] | None,
     ids: Any,
     flag_share: float,
-    random_state: int,
 ) -> LabelIssues:
     """Judge every label; arguments as in :func:`ptd_ext.find_label_issues`."""
     for name, rows in (("pred_probs", pred_probs), ("features", features)):
@@ -61,64 +68,70 @@ def judge_predictions(
     _check_sizes(labels, checked, features)
     codes = torch.from_numpy(labels.codes)
     embeddings = None if features is None else _embeddings(features)
-    if checked is not None:
-        evidence = _from_probabilities(checked, embeddings, codes, random_state)
-    else:
-        assert embeddings is not None
-        evidence = _from_neighbours(embeddings, codes, len(labels.classes))
-    found, facts, warning = evidence
-    return findings_of(found, labels, warning=warning, ids=ids, flag_share=flag_share, facts=facts)
+    evidence = _evidence(checked, embeddings, codes, len(labels.classes))
+    judgement, facts, warning, caveats = evidence
+    options = {"ids": ids, "flag_share": flag_share, "facts": facts}
+    found = findings_of(judgement, labels, warning=warning, **options)
+    return dataclasses.replace(found, warnings=(*found.warnings, *caveats))
 
 
-def _from_probabilities(
-    pred_probs: Tensor, features: Tensor | None, codes: Tensor, random_state: int
+def _evidence(
+    pred_probs: Tensor | None, features: Tensor | None, codes: Tensor, n_classes: int
 ) -> _Evidence:
-    """T by confident counts, and with features T(x) by likelihood, which starts from that T."""
+    """What is given, as evidence that is calibrated and combined by its likelihood."""
+    inverse = None
+    caveats: tuple[str, ...] = ()
+    if features is not None:
+        groups = groups_of_copies(features, codes)
+        caveats = copies_caveats(groups_of_copies(features), codes.numpy())
+        if groups.max() > 0:  # two rows at least
+            _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+            features, codes = features[first], codes[first]
+            pred_probs = None if pred_probs is None else pred_probs[first]
+    kinds, starts, temperatures, warnings, facts = [], [], [], [], {}
+    prior = None
+    if features is not None:
+        scores, estimate, warning = neighbour_evidence(features, codes, n_classes)
+        kinds.append(scores)
+        temperatures += [TEMPERATURE] * len(scores)
+        starts.append(estimate.transition.double())
+        warnings.append(warning)
+        prior = estimate.class_prior
+        facts["neighbours that share the label"] = f"{estimate.agreement:.1%}"
+    if pred_probs is not None:
+        scores, start, warning = _from_probabilities(pred_probs, codes)
+        kinds.append(scores[None])
+        temperatures.append(1.0)
+        starts.append(start)
+        warnings.append(warning)
+        right = (pred_probs.argmax(1) == codes).double().mean().item()
+        facts["out-of-fold accuracy on given labels"] = f"{right:.1%}"
+    evidence, start = torch.cat(kinds), torch.stack(starts).mean(0)
+    found = calibrate(evidence, codes, start, temperatures, prior)
+    posterior = found.posterior
+    if pred_probs is not None:  # many posteriors round to zero; pred_probs still rank them
+        posterior = torch.lerp(posterior, pred_probs, _RANKING)
+    matrix, shares = found.transition, found.clean_probs.mean(0)
+    judgement = Judgement(
+        posterior if inverse is None else posterior[inverse],
+        shares[:, None] * matrix,
+        matrix,
+        matrix[None],
+        torch.ones(1),
+        rate_range=found.rate_range,
+    )
+    # Either kind is enough.
+    return judgement, facts, "" if "" in warnings else warnings[0], caveats
+
+
+def _from_probabilities(pred_probs: Tensor, codes: Tensor) -> tuple[Tensor, Tensor, str]:
+    """Log-probabilities of the true class, [N, C]; T by confident counts; a warning or nothing."""
     right = (pred_probs.argmax(1) == codes).double().mean().item()
     likelihood = log_likelihood(pred_probs, codes)
     warning = chance_warning("The model", right, codes, codes, likelihood) or ""
-    facts = {"out-of-fold accuracy on given labels": f"{right:.1%}"}
-    start = confident_transition(pred_probs, codes).transition
-    clean_probs = invert_posterior(pred_probs, None, start)
-    parts, weights = start[None], None
-    if features is not None and not warning:
-        learned = fit_learned_parts(
-            features, clean_probs, codes, transition=start, random_state=random_state
-        )
-        facts["T(x)"] = str(learned.summary()).partition("\n")[0]
-        if not learned.kept_start:
-            parts, weights = learned.parts.double(), learned.weights.double()
-            clean_probs = invert_posterior(pred_probs, weights, parts)
-    matrices = parts[0] if weights is None else parts
-    posterior = clean_posterior(clean_probs.clamp(min=_SMALLEST).log(), codes, weights, matrices)
-    # Maximum likelihood gives many labels a probability of zero; pred_probs still rank them.
-    posterior += _RANKING * (pred_probs - posterior)
-    if weights is None:
-        weights = clean_probs.new_ones(len(codes), 1)
-    shares, true_and_part = weights.mean(0), weights.T @ clean_probs / len(codes)  # [R], [R, C]
-    mean = transition_matrix(shares[None], parts)[0]
-    joint = (true_and_part[..., None] * parts).sum(0)
-    return Judgement(posterior, joint, mean, parts, shares), facts, warning
-
-
-def _from_neighbours(features: Tensor, codes: Tensor, n_classes: int) -> _Evidence:
-    """T from the labels of nearest neighbours."""
-    k = min(_NEIGHBOURS, len(features) - 1)
-    found = neighbour_transition(features, codes, k, n_classes=n_classes)
-    chance = float(((torch.bincount(codes).double() / len(codes)) ** 2).sum())
-    needed = chance + CLEARLY * (chance * (1 - chance) / (len(codes) * k)) ** 0.5
-    warning = ""
-    if found.agreement <= needed:
-        warning = (
-            f"Neighbours in these features share a label in {found.agreement:.1%} of the cases, "
-            f"no more than random rows ({chance:.1%}). No label is flagged. Try other features, "
-            "such as embeddings by a network trained for this kind of data."
-        )
-    matrix = found.transition.double()
-    joint = found.class_prior.double()[:, None] * matrix
-    judgement = Judgement(found.posterior, joint, matrix, matrix[None], torch.ones(1))
-    facts = {"neighbours that share the label": f"{found.agreement:.1%}"}
-    return judgement, facts, warning
+    start = smoothed(confident_transition(pred_probs, codes).transition)
+    clean_probs = torch.lerp(invert_posterior(pred_probs, None, start), pred_probs, SMOOTHING)
+    return clean_probs.clamp(min=_SMALLEST).log(), start, warning
 
 
 def _embeddings(features: Any) -> Tensor:

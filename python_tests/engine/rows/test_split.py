@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ptd_ext.engine.rows.preprocessing import Preprocessing
-from ptd_ext.engine.rows.split import hold_out, split_data, validation_share
+from ptd_ext.engine.rows.split import hold_out, split_data, validation_share, with_copies
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
@@ -49,6 +49,20 @@ def test_the_share_follows_from_the_number_of_rows(by_class):
     labels = torch.arange(400) % 2
     assert len(hold_out(labels, None, 0, by_class=by_class)[1]) == 0.3 * 400
     assert [validation_share(n) for n in (0, 500, 1000, 4000)] == [0.3, 0.3, 0.2, 0.1]
+
+
+def test_copies_are_on_the_side_of_the_first():
+    positions = torch.tensor([0, 2, 3, 5]), torch.tensor([1, 4])
+    groups = torch.tensor([0, 1, 1, 2, 0, 1])
+    train, validation = with_copies(positions, groups)
+    assert train.tolist() == [0, 3, 4]
+    assert validation.tolist() == [1, 2, 5]
+    assert with_copies(positions, torch.arange(6)) is positions
+
+
+def test_copies_leave_rows_on_both_sides():
+    positions = torch.tensor([0, 2]), torch.tensor([1])
+    assert with_copies(positions, torch.zeros(3, dtype=torch.int64)) == positions
 
 
 def test_rows_and_labels_stay_together():

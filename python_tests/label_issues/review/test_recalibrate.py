@@ -110,14 +110,17 @@ def test_earlier_reviews_stay():
     assert (second.label_quality[:200] == (found.given_label == NAMES[true])[:200]).all()
 
 
-def test_flags_follow_the_rate_and_the_share():
+def test_flags_follow_the_posterior_and_the_share():
     found, true = judged(rows=2000)
     answer = reviews(found, true, np.arange(300))
     updated = found.update(answer)
-    doubt = 1 - updated.label_quality[~updated.is_verified]
-    assert abs(updated.is_label_issue.sum() - doubt.sum()) <= 2
+    posterior, given = updated.posterior, updated.class_indices(updated.given_label)
+    disputed = posterior.max(1) > posterior[np.arange(2000), given]
+    disputed &= ~updated.is_verified
+    assert disputed.any()
+    np.testing.assert_array_equal(updated.is_label_issue, disputed)
     half = found.update(answer, flag_share=0.5)
-    assert abs(half.is_label_issue.sum() - doubt.sum() / 2) <= 2
+    assert half.is_label_issue.sum() == round(disputed.sum() / 2)
 
 
 def test_all_rows_reviewed_leave_no_doubt():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import ptd_ext
-from ptd_ext.label_issues.without_training import predictions
+from ptd_ext.label_issues import neighbour_evidence
 from ptd_ext.label_issues.without_training.predictions import judge_predictions
 
 
@@ -120,10 +120,10 @@ def test_labels_without_a_chance_are_ranked_by_the_model():
 
 def test_probabilities_alone_have_caveats_about_t():
     """A class with few rows, as `ptd-ext train` reports it."""
-    codes = np.repeat([0, 1], [190, 20])  # 0.1 · 190 + 0.9 · 20 = 37 are of class 1
+    codes = np.repeat([0, 1], [190, 20])
     found = ptd_ext.find_label_issues(None, codes, pred_probs=np.eye(2)[codes] * 0.8 + 0.1)
     assert found.trusted
-    assert any("T(x)" in caveat and "about 37" in caveat for caveat in found.warnings)
+    assert any("T(x)" in caveat and "about 20" in caveat for caveat in found.warnings)
 
 
 def test_neighbours_at_chance_are_not_trusted():
@@ -141,42 +141,54 @@ def test_neighbours_are_at_chance_within_their_standard_error(monkeypatch, error
     """Of pairs of rows with labels that are independent: sqrt(p (1 - p) / pairs)."""
     g = np.random.default_rng(0)
     labels, features = np.arange(200) % 2, g.standard_normal((200, 3))
-    estimate = predictions.neighbour_transition
+    estimate = neighbour_evidence.transition_of_neighbours
 
-    def at_distance(rows, codes, k, **options):
-        agreement = 0.5 + errors * predictions.CLEARLY * (0.5 * 0.5 / (200 * k)) ** 0.5
-        found = estimate(rows, codes, k, **options)
+    def at_distance(codes, near, n_classes):
+        pairs = near.numel()
+        agreement = 0.5 + errors * neighbour_evidence.CLEARLY * (0.5 * 0.5 / pairs) ** 0.5
+        found = estimate(codes, near, n_classes)
         return dataclasses.replace(found, agreement=agreement)
 
-    monkeypatch.setattr(predictions, "neighbour_transition", at_distance)
+    monkeypatch.setattr(neighbour_evidence, "transition_of_neighbours", at_distance)
     found = ptd_ext.find_label_issues(None, labels, features=features)
     assert ("no more than random rows" not in " ".join(found.warnings)) == is_clear
     assert found.trusted == is_clear
 
 
-def test_parts_are_kept_where_the_noise_depends_on_the_row():
-    """Wrong labels are the next class in one cluster and the previous one in the other."""
+def test_evidence_of_both_kinds_is_combined():
+    """The probabilities separate class 0 from the others, and the features 1 from 2."""
     generator = torch.Generator().manual_seed(0)
-    true = torch.arange(3000) % 3
-    cluster = torch.randint(2, (3000,), generator=generator)
-    wrong = torch.rand(3000, generator=generator) < 0.4
-    given = (true + wrong * (1 + cluster)) % 3
-    features = torch.cat([torch.eye(3)[true], torch.eye(2)[cluster]], 1)
-    features += 0.1 * torch.randn(3000, 5, generator=generator)
-    # A model that cannot see the cluster.
-    matrix = torch.full((3, 3), 0.2).fill_diagonal_(0.6).double()
-    found = ptd_ext.find_label_issues(None, given, pred_probs=matrix[true], features=features)
-    assert len(found.parts) == len(found.part_shares) > 1
-    assert found.part_shares.sum() == pytest.approx(1, abs=1e-5)
-    np.testing.assert_allclose(found.transition, matrix, atol=0.06)
-    assert "rows vary by" in found.facts["T(x)"]
+    true = torch.arange(1500) % 3
+    wrong = torch.rand(1500, generator=generator) < 0.2
+    given = torch.where(wrong, (true + 1) % 3, true)
+    probabilities = torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.4, 0.5], [0.1, 0.4, 0.5]])[true]
+    features = torch.eye(2)[(true == 2).long()] + 0.1 * torch.randn(1500, 2, generator=generator)
+    one = ptd_ext.find_label_issues(None, given, pred_probs=probabilities)
+    other = ptd_ext.find_label_issues(None, given, features=features)
+    both = ptd_ext.find_label_issues(None, given, pred_probs=probabilities, features=features)
+    errors = [(found.is_label_issue != wrong.numpy()).mean() for found in (one, other, both)]
+    assert errors[2] < 0.02 < 0.05 < min(errors[:2])
+
+
+def test_copies_count_once():
+    generator = np.random.default_rng(0)
+    true = np.arange(300) % 3
+    features = 4 * np.eye(3)[true] + generator.normal(size=(300, 3))
+    given = np.where(generator.random(300) < 0.2, (true + 1) % 3, true)
+    once = ptd_ext.find_label_issues(None, given, features=features)
+    copies = np.tile(np.arange(300), 5)
+    found = ptd_ext.find_label_issues(None, given[copies], features=features[copies])
+    np.testing.assert_allclose(found.label_quality, once.label_quality[copies], atol=1e-3)
+    random = generator.integers(0, 3, 300)
+    found = ptd_ext.find_label_issues(None, random[copies], features=features[copies])
+    assert not found.trusted
 
 
 @pytest.mark.parametrize(("flag_share", "flagged"), [(0.0, 0), (0.4, 4), (1.0, 10)])
 def test_flags_follow_the_share(flag_share, flagged):
     true = np.arange(100) % 2
     given = np.where(np.arange(100) < 10, 1 - true, true)
-    options = {"classes": None, "ids": None, "random_state": 0}
+    options = {"classes": None, "ids": None}
     found = judge_predictions(given, np.eye(2)[true], None, flag_share=flag_share, **options)
     assert found.is_label_issue.sum() == flagged
     assert not found.is_label_issue[10:].any()
