@@ -10,8 +10,12 @@ import torch
 
 import ptd_ext  # noqa: F401  registers the schemas that the CUDA kernels belong to
 
-# Part transitions are fitted once, and on other devices by torch.
-CPU_ONLY = {"ptd_ext::simplex_least_squares", "ptd_ext::transition_loss_with_gradients"}
+# Part transitions are fitted once, and labels judged once: on other devices by torch.
+CPU_ONLY = {
+    "ptd_ext::invert_posterior",
+    "ptd_ext::simplex_least_squares",
+    "ptd_ext::transition_loss_with_gradients",
+}
 
 ops_library, stand_in = sys.argv[1:]
 ctypes.CDLL(stand_in)

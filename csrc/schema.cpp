@@ -53,4 +53,7 @@ STABLE_TORCH_LIBRARY(ptd_ext, m) {
       "simplex_weights(Tensor contraction, Tensor step, Tensor shift, Tensor linear, "
       "Tensor? start, int max_iter, float tol) -> Tensor");
   m.def("simplex_least_squares(Tensor gram, Tensor right) -> Tensor");
+  m.def(
+      "invert_posterior(Tensor probs, Tensor? weights, Tensor parts, int max_iter, float tol) "
+      "-> Tensor");
 }

@@ -7,6 +7,7 @@
 #include "matrix/noisy_posterior_kernels.h"
 #include "row_sums/row_sums_by_sign.h"
 #include "row_sums/sign_table_kernels.h"
+#include "simplex/invert_posterior_rows.h"
 #include "simplex/project_transition_rows.h"
 #include "simplex/simplex_least_squares_columns.h"
 #include "simplex/simplex_projection_rows.h"
@@ -40,6 +41,8 @@ const Kernels<T>& table() {
       .simplex_weights = simplex_weights<T>,
       .simplex_least_squares_scratch = InteriorPoint<T>::scratch,
       .simplex_least_squares = simplex_least_squares<T>,
+      .invert_posterior_scratch = invert_posterior_scratch<T>,
+      .invert_posterior = invert_posterior<T>,
   };
   return kTable;
 }

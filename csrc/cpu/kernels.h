@@ -123,6 +123,9 @@ struct Kernels {
 
   int64_t (*simplex_least_squares_scratch)(int64_t parts, int64_t columns);
   void (*simplex_least_squares)(const LeastSquaresProblem<T>&, T* scratch);
+
+  int64_t (*invert_posterior_scratch)(const InversionProblem<T>&);
+  void (*invert_posterior)(const InversionProblem<T>&, int64_t begin, int64_t end, T* scratch);
 };
 
 // The table for the instruction set of this machine.

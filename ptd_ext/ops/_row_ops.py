@@ -148,6 +148,11 @@ def register_row_ops() -> None:
         lambda gram, right: right.new_empty(right.shape),
         "simplex_least_squares is not differentiable: detach its inputs.",
     )
+    _register_without_gradient(
+        "invert_posterior",
+        lambda probs, *_: probs.new_empty(probs.shape),
+        "invert_posterior is not differentiable: detach its inputs.",
+    )
 
 
 def _register_without_gradient(name: str, fake: Callable[..., Tensor], message: str) -> None:

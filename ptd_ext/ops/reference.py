@@ -15,6 +15,7 @@ from ptd_ext.ops._interior_point import simplex_least_squares
 __all__ = [
     "clean_posterior",
     "forward_loss",
+    "invert_posterior",
     "noisy_posterior",
     "project_transition",
     "reweight_loss",
@@ -181,6 +182,45 @@ def simplex_weights(
         moving = moving & ~(stalled & (age == 0))
         age = torch.where(stalled, 0, age + 1)
     return weights
+
+
+def invert_posterior(
+    probs: Tensor, weights: Tensor | None, parts: Tensor, max_iter: int, tol: float
+) -> Tensor:
+    """The steps of the operator of this name, for all rows at once: see csrc/invert_posterior.h."""
+    matrix = transition_matrix(weights, parts)
+    smallest = torch.finfo(probs.dtype).tiny ** 0.5
+
+    def product(rows: Tensor, matrix: Tensor) -> Tensor:
+        return rows @ matrix if matrix.dim() == 2 else (rows[:, None] @ matrix)[:, 0]
+
+    clean = probs + 0.01 * (1 / probs.shape[1] - probs)
+    moving = torch.ones_like(clean[:, :1], dtype=torch.bool)
+    for _ in range(max_iter):
+        explained = product(clean, matrix)
+        q = explained.clamp(min=smallest)
+        gradient = product(1 - probs / q, matrix.mT)
+        curvature = product(probs / q / q, matrix.mT.square())
+        scale = torch.where(curvature * clean < 1, 1 / curvature.clamp(min=smallest), clean)
+        step = torch.maximum(-gradient * scale, -clean).clamp(max=1)
+        step = torch.where((clean == 0) & (gradient >= 0), 0, step)
+        far = step.abs() > tol * torch.maximum(clean, explained)
+        moving = moving & far.any(1, keepdim=True)
+        if not moving.any():
+            break
+        change = product(step, matrix)
+        falls = (change < 0) & (probs > 0)
+        limits = torch.where(falls, -0.9 * explained / change, 1)
+        length = limits.amin(1, keepdim=True).clamp(max=1)
+        start = (step * gradient).sum(1, keepdim=True)
+        for _ in range(3):
+            q = (explained + length * change).clamp(min=smallest)
+            slope = (change * (1 - probs / q)).sum(1, keepdim=True)
+            steep = slope > -0.1 * start
+            length = torch.where(steep, length * start / (start - slope), length)
+        clean = torch.where(moving, (clean + length * step).clamp(min=0), clean)
+    total = clean.sum(1, keepdim=True)
+    return torch.where(total == 0, probs, clean / total)
 
 
 def accumulated(tensor: Tensor) -> Tensor:

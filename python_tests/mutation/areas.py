@@ -21,6 +21,7 @@ OPERATORS = [
 SIMPLEX = [
     "python_tests/ops/test_simplex_projection.py",
     "python_tests/ops/test_simplex_weights.py",
+    "python_tests/ops/test_invert_posterior.py",
     "python_tests/transition/test_simplex_least_squares.py",
 ]
 

@@ -11,6 +11,7 @@ import ptd_ext
 from ptd_ext import _C
 
 TESTS = [
+    "test_invert_posterior.py",
     "test_transition_loss.py",
     "test_transition_loss_edges.py",
     "test_many_classes.py",

@@ -91,3 +91,23 @@ def test_least_squares(columns):
     gram, right = basis @ basis.mT, torch.rand(columns, 5, columns, generator=g).double()
     found = torch.ops.ptd_ext.simplex_least_squares(gram, right)
     torch.testing.assert_close(found, interior_point(gram, right), rtol=0, atol=1e-7)
+
+
+@each_type
+@pytest.mark.parametrize("parts", [0, 3])
+def test_invert_posterior(dtype, parts):
+    g = new_generator(parts)
+    rows = [
+        torch.randn(*size, generator=g).softmax(-1) for size in ((701, 37), (701, 3), (3, 37, 37))
+    ]
+    probs, weights, matrices = (each.to(dtype) for each in rows)
+    arguments = (probs, weights, matrices) if parts else (probs, None, matrices[0])
+    found = torch.ops.ptd_ext.invert_posterior(*arguments, 200, 1e-5)
+    expected = reference.invert_posterior(*arguments, 200, 1e-5)
+    explained = [
+        torch.einsum(
+            "ni,nik->nk", clean, reference.transition_matrix(*arguments[1:]).expand(701, -1, -1)
+        )
+        for clean in (found, expected)
+    ]
+    torch.testing.assert_close(*explained, rtol=0, atol=1e-4)

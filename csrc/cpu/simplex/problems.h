@@ -1,4 +1,4 @@
-// One problem of an operator on the simplex, as its CPU kernel takes it.
+// Problems of the operators on the simplex, as their CPU kernels take them.
 #pragma once
 
 #include <stdint.h>
@@ -26,6 +26,18 @@ struct LeastSquaresProblem {
   const T* gram;           // [R, R]
   const T* right;          // [R, K]
   T* rows;                 // [R, K]
+};
+
+// The rows of invert_posterior: see csrc/invert_posterior.h.
+template <class T>
+struct InversionProblem {
+  int64_t classes, parts;  // C, R
+  const T* probs;          // [N, C]
+  const T* weights;        // [N, R] or nullptr
+  const T* matrices;       // [R, C, C]
+  T* clean;                // [N, C]
+  int64_t max_iter;
+  T tol;
 };
 
 }  // namespace ptd

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ptd_ext.ops.functional import transition_matrix
+from ptd_ext.ops import reference
 
-_UNIFORM = 0.01  # share of the uniform distribution at the start of the iteration
-_MAX_ENTRIES = 1 << 24  # entries of T(x) in memory at once
+_MAX_ITER, _TOL = 200, 1e-5
+_MAX_ENTRIES = 1 << 22  # entries of T(x), or of the rows, at once where there is no kernel
+_CACHED_CLASSES = 512  # a larger T leaves the caches: products with many rows are faster
 
 
 @torch.no_grad()
@@ -17,49 +18,37 @@ def invert_posterior(
     weights: Tensor | None,
     parts: Tensor,
     *,
-    max_iter: int = 500,
-    tol: float = 1e-6,
+    max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
 ) -> Tensor:
     """The probabilities g of the true label that best explain those of the given label, p, [N, C].
 
     They maximise Σₖ pₖ log (T(x)ᵀg)ₖ over the simplex. The solution is T(x)⁻ᵀp if that lies on the
-    simplex, else the point of maximum likelihood. The iteration is expectation maximisation,
-    gᵢ ← gᵢ Σₖ Tᵢₖ pₖ / (T(x)ᵀg)ₖ, which stays on the simplex and never lowers the likelihood.
+    simplex, else the point of maximum likelihood. `csrc/invert_posterior.h` derives the steps.
 
     Args:
-        pred_probs: P(given label | x), rows on the simplex, [N, C].
+        pred_probs: P(given label | x), rows on the simplex, [N, C]; float32 or float64.
         weights: h(x), [N, R]; None for one class-dependent matrix.
         parts: P, [R, C, C]; [C, C] without weights.
-        max_iter: the maximum number of iterations.
-        tol: the iteration stops when no probability changes by more than this.
+        max_iter: the maximum number of steps of a row.
+        tol: a row ends where no entry is to move by more than this, as a share of the larger of
+            itself and that of T(x)ᵀg.
     """
-    samples, classes = pred_probs.shape
+    weights = None if weights is None else weights.to(pred_probs.dtype)
+    by_row = pred_probs.shape[1] <= _CACHED_CLASSES or weights is not None
+    solve = torch.ops.ptd_ext.invert_posterior if pred_probs.is_cpu and by_row else _in_blocks
+    return solve(pred_probs, weights, parts.to(pred_probs.dtype), max_iter, tol)
+
+
+def _in_blocks(
+    pred_probs: Tensor, weights: Tensor | None, parts: Tensor, max_iter: int, tol: float
+) -> Tensor:
+    """By matrix products, in bounded memory."""
+    classes = pred_probs.shape[1]
     found = torch.empty_like(pred_probs)
     step = max(1, _MAX_ENTRIES // (classes * classes if weights is not None else classes))
-    for first in range(0, samples, step):
+    for first in range(0, len(pred_probs), step):
         rows = slice(first, first + step)
-        matrix = transition_matrix(None if weights is None else weights[rows], parts)
-        found[rows] = _invert(pred_probs[rows], matrix, max_iter, tol)
+        shares = None if weights is None else weights[rows]
+        found[rows] = reference.invert_posterior(pred_probs[rows], shares, parts, max_iter, tol)
     return found
-
-
-def _invert(p: Tensor, matrix: Tensor, max_iter: int, tol: float) -> Tensor:
-    matrix = matrix.to(p.dtype)
-    tiny = torch.finfo(p.dtype).tiny
-    # A factor of zero stays zero, so that every class starts with a positive probability.
-    g = torch.lerp(p, torch.full_like(p, 1 / p.shape[1]), _UNIFORM)
-    for _ in range(max_iter):
-        ratio = p / _product(g, matrix).clamp(min=tiny)
-        new = g * _product(ratio, matrix.mT)
-        new /= new.sum(1, keepdim=True).clamp(min=tiny)
-        change = (new - g).abs().amax() if len(g) else 0.0
-        g = new
-        if change <= tol:
-            break
-    return g
-
-
-def _product(rows: Tensor, matrix: Tensor) -> Tensor:
-    if matrix.dim() == 2:
-        return rows @ matrix
-    return torch.bmm(rows[:, None], matrix)[:, 0]
