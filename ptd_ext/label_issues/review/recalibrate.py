@@ -42,7 +42,8 @@ class Recalibration:
 
     def right(self, quality: NDArray[np.float64], given: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(right) of labels, [N]."""
-        return _sigmoid(_design(quality, given, len(self.parameters) - 2) @ self.parameters)
+        a, b, u = self.parameters[0], self.parameters[1], self.parameters[2:]
+        return _sigmoid(a + b * _logit(quality) + u[given])
 
     def rate(
         self, quality: NDArray[np.float64], given: NDArray[np.int64], known_wrong: int, known: int
@@ -60,11 +61,11 @@ class Recalibration:
         rows = len(quality) + known
         if not rows:
             return Interval(np.nan, 0.0, 1.0)
-        design = _design(quality, given, len(self.parameters) - 2)
-        right = _sigmoid(design @ self.parameters)
+        right = self.right(quality, given)
         spread = right * (1 - right)
         estimate = (known_wrong + float((1 - right).sum())) / rows
-        slope = spread @ design / rows
+        by_class = np.bincount(given, weights=spread, minlength=len(self.parameters) - 2)
+        slope = np.array([spread.sum(), spread @ _logit(quality), *by_class]) / rows
         variance = float(slope @ self.covariance @ slope + spread.sum() / rows**2)
         half = _QUANTILE * variance**0.5
         return Interval(estimate, max(0.0, estimate - half), min(1.0, estimate + half))
@@ -167,8 +168,7 @@ def update_retrained(
 
 def _shifted(quality: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
     """The qualities with logits shifted to this mean, by bisection."""
-    q = np.clip(quality, _CLIP, 1 - _CLIP)
-    score, low, high = np.log(q / (1 - q)), -40.0, 40.0
+    score, low, high = _logit(quality), -40.0, 40.0
     for _ in range(_MAX_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if _sigmoid(score + middle).mean() < mean else (low, middle)
@@ -244,9 +244,13 @@ def _rescaled(
 def _design(
     quality: NDArray[np.float64], given: NDArray[np.int64], n_classes: int
 ) -> NDArray[np.float64]:
+    ones = np.ones((len(quality), 1))
+    return np.hstack([ones, _logit(quality)[:, None], np.eye(n_classes)[given]])
+
+
+def _logit(quality: NDArray[np.float64]) -> NDArray[np.float64]:
     q = np.clip(quality, _CLIP, 1 - _CLIP)
-    ones = np.ones((len(q), 1))
-    return np.hstack([ones, np.log(q / (1 - q))[:, None], np.eye(n_classes)[given]])
+    return np.asarray(np.log(q / (1 - q)))
 
 
 def _sigmoid(score: NDArray[np.float64]) -> NDArray[np.float64]:
