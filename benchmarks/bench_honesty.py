@@ -18,6 +18,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,8 @@ def run(arguments: argparse.Namespace) -> None:
             if not missing or (arguments.cells and not any(c in cell for c in arguments.cells)):
                 continue
             rows = _rows(name, kind, rate, seed, missing, arguments)
+            used = measure.machine() | {p: version(p) for p in ("cleanlab", "scikit-learn")}
+            rows = [row | used for row in rows]
             measure.write_csv(arguments.csv, rows, keep=lambda row: True)
 
 
