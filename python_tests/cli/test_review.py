@@ -27,7 +27,13 @@ class Running:
 
     def __init__(self, folder, *arguments):
         command = [sys.executable, "-m", "ptd_ext", "review", str(folder), *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # A shell starts commands in the background with SIGINT ignored, and children inherit it.
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
         self.address = self.process.stdout.readline().decode().split()[-1]
 
     def stop(self):

@@ -69,11 +69,25 @@ def test_data_are_recognised_by_their_path(tmp_path, capsys):
         rows = list(csv.DictReader(file))
     assert sorted(int(row["id"]) for row in rows) == list(range(120))
     assert {row["given_label"] for row in rows} == {"iris", "rose"}
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert '"columns": [["width", "colour", "copy"]]' in page
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--data", str(tmp_path / "plants.csv"), *quick[:-1], str(tmp_path / "b")])
     assert "--label must name the column of the labels: width, colour" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_page_names_the_columns(tmp_path):
+    pytest.importorskip("pandas")
+    generator = np.random.default_rng(0)
+    with open(tmp_path / "plants.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("width", "colour", "species"))
+        for row in range(120):
+            wrong = row % 10 == 3
+            width = generator.normal() + 8 * (row % 2)
+            writer.writerow((width, "rg"[row % 3 == 0], ("iris", "rose")[(row + wrong) % 2]))
+    arguments = ["--label", "species", "--method", "EM-F", "--threads", "1", "--no-progress"]
+    main(["train", str(tmp_path / "plants.csv"), *arguments, "--out", str(tmp_path / "run")])
+    assert '"columns": [["width", "colour"]]' in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

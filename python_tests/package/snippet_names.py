@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ def names(folder: Path) -> dict[str, Any]:
     y = np.array(["cat", "dog", "cow"])[noise.noisy_labels.numpy()]
     decisions = {"id": [3, 5], "given_label": y[[3, 5]], "decision": ["wrong", "unsure"]}
     pd.DataFrame(decisions).to_csv(folder / "decisions.csv", index=False)
+    choice = {"from_name": "label", "type": "choices", "value": {"choices": ["dog"]}}
+    tasks = [{"data": {"id": 7}, "annotations": [{"result": [choice], "was_cancelled": False}]}]
+    (folder / "project-1-export.json").write_text(json.dumps(tasks), encoding="utf-8")
     np.save(folder / "features.npy", features.numpy())
     np.save(folder / "pred_probs.npy", pred_probs.numpy())
     X = features.double().numpy()  # noqa: N806

@@ -137,6 +137,8 @@ class FittedModel:
     ) -> Judgement:
         """Judge rows by their given labels, which must be among `classes`.
 
+        The networks judge alone; in findings, the neighbours of a row take part.
+
         Args:
             X: the rows, as in training.
             y: their given labels, [N].

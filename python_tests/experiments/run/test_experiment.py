@@ -78,11 +78,11 @@ def test_the_run_is_loaded_as_it_was(own, run):
     matrices = loaded.transition(x)
     assert matrices.shape == (500, 4, 4)
     np.testing.assert_allclose(matrices.sum(2), 1, rtol=1e-5)
-    # The model judges the rows as labels.csv does.
+    # The networks judge the rows, without the neighbours that take part in labels.csv.
     given = loaded.label_issues.given_label
     posterior = loaded.model.judge(x, given).posterior.numpy()
     quality = posterior[np.arange(500), np.searchsorted(loaded.classes, given)]
-    np.testing.assert_allclose(quality, loaded.label_issues.label_quality, atol=1e-4)
+    assert average_precision(given != NAMES[true], 1 - quality) > 0.95
 
 
 def test_the_findings_are_loaded_as_they_were(run, tmp_path):

@@ -154,7 +154,7 @@ def test_a_table_does_not_mix_data(tmp_path, monkeypatch, capsys):
     ("text", "message"),
     [
         ("{}", "with a number test_accuracy; got None"),
-        ("[]", "holds a list"),
+        ("[]", "must hold the result of a run; got a list"),
         ("", "is damaged: it is not JSON"),
         ('{"test_accuracy": 12.0', "is damaged: it is not JSON"),
         ("[" * 100_000, "is damaged: it is not JSON"),
