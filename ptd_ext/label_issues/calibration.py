@@ -68,7 +68,7 @@ def calibrate(
     The lower end of `rate_range` is that of the profile likelihood, if not of the sampling error:
     smaller rates explain the labels clearly worse (95 %). The upper end is at least the share of
     labels that differ from the most probable class, which would be the rate if the model never
-    erred: labels alone cannot tell an error of the model from a wrong label.
+    erred: labels alone do not distinguish an error of the model from a wrong label.
 
     Args:
         evidence: a, logarithms of scores of the classes that do not depend on the row's own label,
